@@ -1,0 +1,179 @@
+/* contender.c - who takes part. */
+#include "bench/contender.h"
+#include "bench/backend.h"
+#include "bench/fail.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* All contenders, in the order of the table's columns. */
+static const struct {
+    enum tr_algorithm algorithm;
+    bool peer;
+    enum tr_memory only; /* AUTO: any */
+    enum bench_memory memory;
+} known[] = {
+    {TR_ALGORITHM_RING, false, TR_MEMORY_AUTO, BENCH_OWN},
+    {TR_ALGORITHM_TREE, false, TR_MEMORY_AUTO, BENCH_OWN},
+    {TR_ALGORITHM_DTREE, false, TR_MEMORY_AUTO, BENCH_OWN},
+    {TR_ALGORITHM_ONESHOT, false, TR_MEMORY_AUTO, BENCH_OWN},
+    {TR_ALGORITHM_TWOSHOT, false, TR_MEMORY_AUTO, BENCH_OWN},
+    {TR_ALGORITHM_RECURSIVE, false, TR_MEMORY_AUTO, BENCH_OWN},
+    {TR_ALGORITHM_AUTO, false, TR_MEMORY_AUTO, BENCH_OWN},
+    {TR_ALGORITHM_NCCL, true, TR_MEMORY_CUDA, BENCH_PLAIN},
+    {TR_ALGORITHM_NCCL_SYM, true, TR_MEMORY_CUDA, BENCH_WINDOW},
+    {TR_ALGORITHM_MPI, true, TR_MEMORY_HOST, BENCH_OWN},
+};
+enum { NKNOWN = sizeof known / sizeof *known };
+
+enum tr_status contender_choose(struct bench *bench, const struct bench_contender *contender)
+{
+    struct tr_tuning tuning = {
+        .algorithm = contender->algorithm,
+        .protocol = contender->protocol,
+        .channels = contender->peer ? 0 : bench->options.channels,
+    };
+    return tr_comm_set_tuning(bench->comm, &tuning);
+}
+
+/* Ranks on the fullest GPU, and one of the ranks there. */
+static int most_ranks_on_a_device(const struct bench *bench, int *rank)
+{
+    int most = 0;
+    for (int r = 0; r < bench->nranks; r++)
+        if (bench->infos[r].ranks_on_device > most) {
+            most = bench->infos[r].ranks_on_device;
+            *rank = r;
+        }
+    return most;
+}
+
+/* "0,1,2" of the ranks on the GPU of `rank`. */
+static void list_ranks_beside(const struct bench *bench, int rank, char *text, size_t size)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (int r = 0; r < bench->nranks && length + 8 < size; r++)
+        if (strcmp(bench->infos[r].device_uuid, bench->infos[rank].device_uuid) == 0)
+            length += (size_t)snprintf(text + length, size - length, length ? ",%d" : "%d", r);
+}
+
+/* Why NCCL takes no part; false if it does. */
+static bool nccl_absent(const struct bench *bench, char *why, size_t size)
+{
+    char ranks[96];
+    int rank = 0;
+    int most = most_ranks_on_a_device(bench, &rank);
+    if (most > 1) {
+        list_ranks_beside(bench, rank, ranks, sizeof ranks);
+        snprintf(why, size,
+                 "ranks %s on %s share %s (%s) and NCCL takes one rank a GPU: run at most as many ranks as "
+                 "GPUs to compare with it",
+                 ranks, bench->infos[rank].host, bench->infos[rank].device_uuid, bench->infos[rank].device_name);
+        return true;
+    }
+    for (int r = 0; r < bench->nranks; r++)
+        if (!bench->infos[r].has_nccl) {
+            snprintf(why, size, "%s", bench->infos[r].why_no_nccl);
+            return true;
+        }
+    return false;
+}
+
+/* A call of one element says whether our library serves a combination. The same on every rank. */
+static bool served(struct bench *bench, const struct bench_contender *contender, char *why, size_t size)
+{
+    struct tr_tuning resolved;
+    enum tr_datatype datatype = TR_F32;
+    enum tr_status status = contender_choose(bench, contender);
+    if (status == TR_OK)
+        status = tr_comm_resolve(bench->comm, bench->collective->collective, 1, datatype, TR_SUM, !bench->options.plain,
+                                 &resolved);
+    if (status == TR_ERR_UNSUPPORTED) {
+        snprintf(why, size, "%s", tr_last_error());
+        return false;
+    }
+    bench_agree_status(bench, status, "choosing an algorithm");
+    return true;
+}
+
+/* NCCL's windows need a newer NCCL than its plain calls. */
+static bool window_absent(struct bench *bench, char *why, size_t size)
+{
+    void *probe;
+    enum tr_status status = tr_mem_alloc_nccl(bench->comm, 4096, &probe);
+    if (status == TR_ERR_UNSUPPORTED) {
+        snprintf(why, size, "%s", tr_last_error());
+        return true;
+    }
+    bench_agree_status(bench, status, "allocating an NCCL window");
+    bench_agree_status(bench, tr_mem_free_nccl(bench->comm, probe), "freeing an NCCL window");
+    return false;
+}
+
+static bool applies(struct bench *bench, int row, const struct bench_contender *contender, char *why, size_t size)
+{
+    if (known[row].only != TR_MEMORY_AUTO && known[row].only != bench->backend->memory) {
+        snprintf(why, size, "it needs %s memory: run with -M %s", tr_memory_name(known[row].only),
+                 tr_memory_name(known[row].only));
+        return false;
+    }
+    if (known[row].only == TR_MEMORY_CUDA && nccl_absent(bench, why, size))
+        return false;
+    if (known[row].memory == BENCH_WINDOW && window_absent(bench, why, size))
+        return false;
+    return known[row].peer || served(bench, contender, why, size);
+}
+
+/* Say why one is left out: always when it was named, else where a reader would expect it. */
+static void note_absence(struct bench *bench, int row, const struct bench_contender *contender, const char *why)
+{
+    bool expected = known[row].only == bench->backend->memory;
+    if (bench->options.algorithms_given || expected)
+        bench_note(bench, "%s is left out: %s", contender->name, why);
+}
+
+static void add(struct bench *bench, int row, enum tr_protocol protocol)
+{
+    struct bench_contender contender = {.algorithm = known[row].algorithm,
+                                        .protocol = known[row].peer ? TR_PROTOCOL_AUTO : protocol,
+                                        .peer = known[row].peer,
+                                        .memory = known[row].memory};
+    const char *name = tr_algorithm_name(contender.algorithm);
+    if (contender.protocol == TR_PROTOCOL_AUTO)
+        snprintf(contender.name, sizeof contender.name, "%s", name);
+    else
+        snprintf(contender.name, sizeof contender.name, "%s/%s", name, tr_protocol_name(protocol));
+    char why[512];
+    if (!applies(bench, row, &contender, why, sizeof why)) {
+        note_absence(bench, row, &contender, why);
+        return;
+    }
+    bench->contenders[bench->ncontenders++] = contender;
+    bench->buffers[contender.memory].used = true;
+}
+
+/* A library takes part once, whatever the protocols. */
+static void add_row(struct bench *bench, int row)
+{
+    if (known[row].peer) {
+        add(bench, row, TR_PROTOCOL_AUTO);
+        return;
+    }
+    for (int protocol = 0; protocol < TR_PROTOCOL_COUNT; protocol++)
+        if (bench->options.protocols[protocol])
+            add(bench, row, (enum tr_protocol)protocol);
+}
+
+void contenders_select(struct bench *bench)
+{
+    for (int row = 0; row < NKNOWN; row++)
+        if (!bench->options.algorithms_given || bench->options.algorithms[known[row].algorithm])
+            add_row(bench, row);
+    if (bench->ncontenders == 0)
+        bench_stop(bench, BENCH_EXIT_CANNOT, "no contender can run: %s",
+                   bench->nnotes ? bench->notes[bench->nnotes - 1]
+                                 : "no algorithm serves these protocols, choose others with -p");
+    if (bench->options.launch_cost)
+        bench->buffers[BENCH_OWN].used = true;
+}

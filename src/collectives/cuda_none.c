@@ -1,0 +1,12 @@
+/* cuda_none.c - stands in for exec_cuda.c in a build without CUDA: there is no executor and no GPU. */
+#include "collectives/comm.h"
+
+const struct tr_executor *tr_exec_cuda(void)
+{
+    return NULL;
+}
+
+int tr_cuda_device_count(void)
+{
+    return 0;
+}

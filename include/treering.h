@@ -159,6 +159,7 @@ struct tr_comm_info {
     char device_uuid[48];   /* "GPU-..." ; "" on the host */
     char host[64];          /* host name */
     char binding[128];      /* the CPUs this rank is bound to, hwloc list syntax, and why */
+    char transport[128];    /* how this rank reaches the others: "shared memory", "CUDA IPC, 7 ranks on this GPU, ..." */
     char topology[128];     /* one line: packages, NUMA nodes, cores, PUs, GPUs */
     char why_no_nccl[192];  /* a sentence when has_nccl is 0 */
 };

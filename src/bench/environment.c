@@ -1,7 +1,9 @@
 /* environment.c - where results were measured. */
 #include "bench/environment.h"
+
 #include "bench/backend.h"
 #include "bench/bench_cuda.h"
+#include "bench/revision.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +12,6 @@
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
-
-#ifndef TR_GIT_REVISION
-#define TR_GIT_REVISION "unknown"
-#endif
 
 extern char **environ;
 

@@ -103,7 +103,7 @@ static bool set_step(struct parse *parse, const char *text)
 
 static bool set_factor(struct parse *parse, const char *text)
 {
-    int factor;
+    int factor = 0;
     parse->factor_given = true;
     if (!set_count(parse, "-f", text, 2, &factor))
         return false;

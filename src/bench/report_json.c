@@ -87,6 +87,7 @@ static json_t *rank_place(const struct tr_comm_info *info, int rank)
     json_object_set_new(object, "rank", json_integer(rank));
     json_object_set_new(object, "host", text_of(info->host));
     json_object_set_new(object, "binding", text_of(info->binding));
+    json_object_set_new(object, "transport", text_of(info->transport));
     json_object_set_new(object, "comm_host_bytes", size_of(info->host_bytes));
     if (info->device < 0)
         return object;

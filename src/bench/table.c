@@ -72,7 +72,8 @@ static void print_rank(const struct bench *bench, int rank)
     if (info->device >= 0)
         printf("GPU %d %s %s, %d ranks on it; ", info->device, info->device_name, info->device_uuid,
                info->ranks_on_device);
-    printf("bound to %s; communicator: %.2f MiB host", info->binding, (double)info->host_bytes / 1048576.0);
+    printf("bound to %s; reaches the others by %s; communicator: %.2f MiB host", info->binding, info->transport,
+           (double)info->host_bytes / 1048576.0);
     if (info->device >= 0)
         printf(", %.2f MiB GPU; NCCL: %.2f MiB GPU", (double)info->device_bytes / 1048576.0,
                (double)info->nccl_bytes / 1048576.0);

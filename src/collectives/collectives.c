@@ -184,13 +184,19 @@ static int root_of(const struct tr_shape *shape)
     return shape->collective == TR_SENDRECV ? 0 : shape->root;
 }
 
+static bool reaches_private(const struct tr_comm *comm, const struct tr_shape *shape)
+{
+    return comm->executor->reaches_private &&
+           comm->executor->reaches_private(comm, shape->collective, vector_bytes(shape));
+}
+
 static enum tr_status prepare_direct(struct tr_comm *comm, struct tr_shape *shape)
 {
     struct tr_schedule_spec spec = {.collective = shape->collective,
                                     .algorithm = shape->tuning.algorithm,
                                     .nranks = shape->nranks,
                                     .root = root_of(shape),
-                                    .remote = shape->registered};
+                                    .remote = shape->registered || reaches_private(comm, shape)};
     enum tr_status status = tr_cache_get(comm, &spec, TR_PROTOCOL_DIRECT, shape->rank, &shape->cached);
     if (status != TR_OK)
         return status;

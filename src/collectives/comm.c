@@ -328,6 +328,8 @@ static enum tr_status bring_up(struct tr_comm *comm)
         comm->executor = NULL; /* never created: nothing to destroy */
         return status;
     }
+    if (comm->memory == TR_MEMORY_HOST)
+        snprintf(comm->info.transport, sizeof comm->info.transport, "shared memory, to %d ranks", comm->size - 1);
     status = tr_comm_agree(comm, comm->executor->create(comm));
     if (status == TR_OK)
         status = tr_comm_agree(comm, bring_up_nccl(comm));

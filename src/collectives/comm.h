@@ -116,6 +116,9 @@ struct tr_executor {
     size_t (*slot_capacity)(const struct tr_comm *comm, enum tr_protocol protocol, const struct tr_domain *domain,
                             uint32_t channels, size_t slots);
     uint32_t (*max_channels)(const struct tr_comm *comm);
+    /* Whether steps of a call that moves `bytes` in all may touch unregistered buffers of other ranks, because the
+     * executor reaches them all the same. The same on every rank; NULL: never. */
+    bool (*reaches_private)(const struct tr_comm *comm, enum tr_collective collective, size_t bytes);
     enum tr_status (*mem_alloc)(struct tr_comm *comm, size_t bytes, struct tr_registration *registration);
     enum tr_status (*mem_register)(struct tr_comm *comm, void *ptr, size_t bytes, struct tr_registration *registration);
     void (*mem_release)(struct tr_comm *comm, struct tr_registration *registration); /* undoes either */

@@ -17,26 +17,49 @@ struct Channel {
     const tr_program_wait *waits;
     const uint8_t *signals;
     uint32_t index;
-    uint64_t state; /* epoch below, abort word above; see epoch_of() */
+    uint32_t epoch;
+    bool aborted; /* before this call began */
 };
-
-/* Nothing looks at the state before it must: the load is in flight beside those of the first step. */
-static __device__ __forceinline__ uint32_t epoch_of(const Channel &ch)
-{
-    return (uint32_t)ch.state;
-}
 
 /* From a mailbox address in the program to this channel's, this epoch's. */
 static __device__ __forceinline__ uint64_t mailbox_shift(const Channel &ch)
 {
-    return (ch.state & 1 ? ch.call->half_bytes : 0) + ch.index * ch.call->channel_bytes;
+    return (ch.epoch & 1 ? ch.call->half_bytes : 0) + ch.index * ch.call->channel_bytes;
 }
 
-/* The epoch after this one: 0 and 1 are left out on wrap-around, so that memory never written (0) matches no epoch and the
- * parity alternates. */
+/* Epochs go round and leave out 0 and 1, so that memory never written (0) matches none and the parity alternates. */
+static const uint32_t LAST_EPOCH = 0xffffffffu, SECOND_ROUND = 2;
+
 static __device__ __forceinline__ uint32_t next_epoch(uint32_t epoch)
 {
-    return epoch == 0xffffffffu ? 2 : epoch + 1;
+    return epoch == LAST_EPOCH ? SECOND_ROUND : epoch + 1;
+}
+
+/* Whether a flag or packet of epoch `seen` is of this call or of the next: a peer is never further ahead. */
+static __device__ __forceinline__ bool is_current(uint32_t seen, uint32_t epoch)
+{
+    return seen == epoch || seen == next_epoch(epoch);
+}
+
+/* What was written 2^32 calls ago and not since must not be taken for new. The call that ends a round of epochs and the one
+ * that begins the next each clear the packets of the other one's half, and the flags of calls long past, block by block.
+ * Peers may write there again only after this rank's messages of this call, all of which come later. */
+static __device__ __noinline__ void clear_past(char *own, const tr_cuda_call *call, uint32_t epoch)
+{
+    uint64_t first = blockIdx.x * blockDim.x + threadIdx.x, stride = (uint64_t)gridDim.x * blockDim.x;
+    for (uint64_t at = first * 16; at < call->packet_bytes; at += stride * 16) {
+        bool ll = at < call->ll_bytes;
+        uint64_t within = ll ? at : at - call->ll_bytes, bytes = ll ? call->ll_bytes : call->packet_bytes - call->ll_bytes;
+        if ((within >= bytes / 2) != (epoch & 1))
+            store_words(own + call->packets + at, 0, 0);
+    }
+    for (uint64_t line = first; line < call->max_channels * call->nranks; line += stride) {
+        unsigned long long *flag = (unsigned long long *)(own + call->flags + line * TR_CUDA_LINE);
+        uint64_t seen = load_word(flag);
+        if (!is_current((uint32_t)(seen >> 32), epoch))
+            atomicCAS_system(flag, seen, 0);
+    }
+    __syncthreads();
 }
 
 /* Bring the program into shared memory, wait for the stream's earlier work, and read the state. All threads call it. */
@@ -56,9 +79,13 @@ static __device__ __forceinline__ void channel_begin(Channel &ch, const tr_cuda_
     const char *state_line = (const char *)blob[call.rank] + ch.index * TR_CUDA_LINE;
 
     wait_for_previous_kernel();
-    ch.state = load_word(state_line);
+    uint64_t state = load_word(state_line);
     let_next_kernel_launch();
     __syncthreads();
+    ch.epoch = (uint32_t)state;
+    ch.aborted = state >> 32;
+    if (ch.epoch == LAST_EPOCH || ch.epoch == SECOND_ROUND)
+        clear_past(ch.domain[call.rank], ch.call, ch.epoch);
 }
 
 /* Advance the epoch of this channel and of those that no block of this call stands for. Every thread of the block has
@@ -67,7 +94,7 @@ static __device__ __forceinline__ void advance_epoch(const Channel &ch)
 {
     char *own = ch.domain[ch.call->rank];
     for (uint32_t i = ch.index + threadIdx.x * gridDim.x; i < ch.call->max_channels; i += blockDim.x * gridDim.x)
-        *(volatile uint32_t *)(own + i * TR_CUDA_LINE) = next_epoch(epoch_of(ch));
+        *(volatile uint32_t *)(own + i * TR_CUDA_LINE) = next_epoch(ch.epoch);
 }
 
 /* ---- Waiting ----------------------------------------------------------------------------------------------------- */
@@ -99,7 +126,7 @@ static __device__ __noinline__ void break_communicator(tr_cuda_report *to, char 
 /* Tell the host why, and every rank to stop. */
 static __device__ __forceinline__ void give_up(const Channel &ch, uint32_t reason, uint32_t peer, uint32_t step)
 {
-    tr_cuda_report why = {reason, peer, step, epoch_of(ch), ch.call->collective};
+    tr_cuda_report why = {reason, peer, step, ch.epoch, ch.call->collective};
     break_communicator(ch.call->report, ch.domain, ch.call->nranks, ch.call->max_channels, why);
 }
 
@@ -121,10 +148,9 @@ static __device__ __forceinline__ bool out_of_patience(const Channel &ch, Patien
 /* Queued calls after an abort end at once. True: this one must. */
 static __device__ __forceinline__ bool was_aborted(const Channel &ch)
 {
-    bool aborted = ch.state >> 32;
-    if (aborted && threadIdx.x == 0)
+    if (ch.aborted && threadIdx.x == 0)
         give_up(ch, TR_CUDA_ABORTED, ch.call->rank, TR_CUDA_AT_ENTRY);
-    return aborted;
+    return ch.aborted;
 }
 
 static __device__ __forceinline__ uint64_t *flag_of(const Channel &ch, uint32_t at, uint32_t from)
@@ -137,7 +163,14 @@ static __device__ __forceinline__ uint64_t *flag_of(const Channel &ch, uint32_t 
 static __device__ __forceinline__ void announce(const Channel &ch, uint32_t first, uint32_t count, uint32_t position)
 {
     for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-        store_release(flag_of(ch, ch.signals[first + i], ch.call->rank), (uint64_t)epoch_of(ch) << 32 | position);
+        store_release(flag_of(ch, ch.signals[first + i], ch.call->rank), (uint64_t)ch.epoch << 32 | position);
+}
+
+/* Whether a peer's flag says that it got to `position` of this call, or that it is in the next one already. */
+static __device__ __forceinline__ bool has_arrived(const Channel &ch, uint64_t flag, uint32_t position)
+{
+    uint32_t epoch = (uint32_t)(flag >> 32);
+    return epoch == ch.epoch ? (uint32_t)flag >= position : epoch == next_epoch(ch.epoch);
 }
 
 /* Wait for the positions that the waits first .. first + count name, for `piece`; a thread a wait. False: give up. */
@@ -149,10 +182,9 @@ static __device__ __forceinline__ bool await(const Channel &ch, uint32_t first, 
         if (piece < wait.delta)
             continue;
         uint32_t position = wait.entry ? 1 : 2 + piece * ch.call->stride + wait.offset;
-        uint64_t target = (uint64_t)epoch_of(ch) << 32 | position;
         const uint64_t *flag = flag_of(ch, ch.call->rank, wait.rank);
         Patience patience = {0, 0};
-        while ((int64_t)(load_acquire(flag) - target) < 0)
+        while (!has_arrived(ch, load_acquire(flag), position))
             if (out_of_patience(ch, patience, wait.rank, step))
                 return false;
     }

@@ -97,8 +97,8 @@ __global__ void __launch_bounds__(TR_CUDA_MAX_THREADS, 1) fan_kernel(const __gri
     Channel ch;
     channel_begin(ch, args.call, args.blob, shared);
     announce(ch, args.call.entry_signal, args.call.entry_nsignal, 1);
-    bool fine = fan_run<T, KIND>(ch, threadIdx.x / TR_CUDA_FAN_LANES);
-    if (fine && !was_aborted(ch))
+    bool fine = !was_aborted(ch) && fan_run<T, KIND>(ch, threadIdx.x / TR_CUDA_FAN_LANES);
+    if (fine)
         await(ch, args.call.exit_wait, args.call.exit_nwait, 0, TR_CUDA_AT_EXIT);
     advance_epoch(ch);
 }

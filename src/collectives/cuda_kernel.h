@@ -85,6 +85,9 @@ struct tr_cuda_call {
     uint64_t half_bytes;    /* from a mailbox slot to itself in the other half */
     uint64_t channel_bytes; /* and in the next channel */
     uint32_t slot_bytes;    /* and in its next copy (see depth) */
+    uint32_t packets;       /* offset of the LL and LL128 mailboxes in a domain, which lie side by side */
+    uint32_t ll_bytes;      /* of LL's */
+    uint32_t packet_bytes;  /* of both */
     uint32_t depth;
     uint32_t npieces, channels;
     uint32_t max_channels; /* lines of state to advance */

@@ -63,7 +63,7 @@ static __device__ __forceinline__ bool ll_wait(const Channel &ch, const char *fr
                                                uint64_t &word)
 {
     Patience patience = {0, 0};
-    while (!ll_load(from, epoch_of(ch), word))
+    while (!ll_load(from, ch.epoch, word))
         if (out_of_patience(ch, patience, sender_of(ref), step))
             return false;
     return true;
@@ -94,7 +94,7 @@ static __device__ __forceinline__ void ll_put(const Channel &ch, uint64_t ref, c
 {
     char *base = (char *)(ref & TR_CUDA_ADDRESS);
     if (is_box(ref))
-        ll_store(base + mailbox_shift(ch) + packet * TR_CUDA_LL_PACKET, word, epoch_of(ch));
+        ll_store(base + mailbox_shift(ch) + packet * TR_CUDA_LL_PACKET, word, ch.epoch);
     else
         store_up_to_8<T>(base + place.user_shift, word, place.elements);
 }
@@ -130,7 +130,7 @@ static __device__ __forceinline__ bool ll_gather(const Channel &ch, const tr_cud
         uint32_t found = 0;
 #pragma unroll
         for (int k = 0; k < LL_BATCH; k++)
-            if (missing & 1u << k && ll_load(from[k], epoch_of(ch), word[k]))
+            if (missing & 1u << k && ll_load(from[k], ch.epoch, word[k]))
                 found |= 1u << k;
         missing &= ~found;
         int k = __ffs(missing) - 1;
@@ -214,11 +214,11 @@ __global__ void __launch_bounds__(TR_CUDA_MAX_THREADS, 1) ll_kernel(const __grid
     Channel ch;
     channel_begin(ch, args.call, args.blob, shared);
     announce(ch, args.call.entry_signal, args.call.entry_nsignal, 1);
-    bool fine = true;
+    bool fine = !was_aborted(ch);
     for (uint32_t packet = threadIdx.x;
          fine && (packet == 0 || packet * TR_CUDA_LL_PAYLOAD < args.call.tile); packet += blockDim.x)
         fine = ll_run<T, KIND>(ch, packet);
-    if (fine && !was_aborted(ch))
+    if (fine)
         await(ch, args.call.exit_wait, args.call.exit_nwait, 0, TR_CUDA_AT_EXIT);
     advance_epoch(ch);
 }

@@ -85,7 +85,7 @@ static __device__ __forceinline__ void line_put(const Channel &ch, uint64_t ref,
     if (!is_box(ref))
         store_user<T>(base + place.user_shift, place.left, pack);
     else
-        store_words(base + line_box_shift(ch, first_line), pack.word[0], carries_flag() ? epoch_of(ch) : pack.word[1]);
+        store_words(base + line_box_shift(ch, first_line), pack.word[0], carries_flag() ? ch.epoch : pack.word[1]);
 }
 
 /* Up to LL128_BATCH sources: refs[0 ...] of one step, or (COPIES) the one source each of as many steps. All polls are in
@@ -124,7 +124,7 @@ static __device__ __forceinline__ bool ll128_gather(const Channel &ch, const tr_
             bool here = true;
             if (takes_part & 1u << k) {
                 load_words(from[k], pack[k].word[0], pack[k].word[1]);
-                here = !carries_flag() || pack[k].word[1] == epoch_of(ch);
+                here = !carries_flag() || pack[k].word[1] == ch.epoch;
             }
             if (__all_sync(WHOLE_WARP, here))
                 found |= 1u << k;
@@ -215,11 +215,11 @@ __global__ void __launch_bounds__(TR_CUDA_MAX_THREADS, 1) ll128_kernel(const __g
     Channel ch;
     channel_begin(ch, args.call, args.blob, shared);
     announce(ch, args.call.entry_signal, args.call.entry_nsignal, 1);
-    bool fine = true;
+    bool fine = !was_aborted(ch);
     for (uint32_t line = threadIdx.x / 32 * WARP_LINES;
          fine && (line == 0 || line * TR_CUDA_LL128_PAYLOAD < args.call.tile); line += blockDim.x / 32 * WARP_LINES)
         fine = ll128_run<T, KIND>(ch, line);
-    if (fine && !was_aborted(ch))
+    if (fine)
         await(ch, args.call.exit_wait, args.call.exit_nwait, 0, TR_CUDA_AT_EXIT);
     advance_epoch(ch);
 }

@@ -125,6 +125,8 @@ static enum tr_status count_sharers(struct tr_comm *comm)
             comm->info.ranks_on_device = same;
     }
     free(uuids);
+    snprintf(comm->info.transport, sizeof comm->info.transport, "CUDA IPC, to %d ranks on this GPU and %d on others",
+             comm->info.ranks_on_device - 1, comm->size - comm->info.ranks_on_device);
     ex->fullest = (uint32_t)fullest;
     ex->max_channels = (uint32_t)(ex->multiprocessors / fullest);
     if (ex->max_channels > CHANNELS)

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Messages from here on are written into private memory through the kernel. */
+static const size_t PUSH_BYTES = 16 << 10;
+
 /* ---- Creation ---------------------------------------------------------------------------------------------------- */
 
 static enum tr_status tables_create(struct tr_host *host)
@@ -111,6 +114,8 @@ static enum tr_status run_step(const struct tr_host_run *run, const struct tr_pr
         size_t count = tr_tile_length(&run->call->geometry, step->chunk + j, piece, 0);
         if (run->call->protocol == TR_PROTOCOL_LL)
             status = tr_packet_step(run, step, j, count);
+        else if (run->push)
+            status = tr_host_push_step(run, step, j, count);
         else if (count > 0)
             direct_step(run, step, j, count);
     }
@@ -216,7 +221,12 @@ static void prepare(struct tr_host *host, const struct tr_call *call, const stru
     run->divisor = call->op == TR_AVG ? (unsigned)host->comm->size : 0;
     run->stream = call->protocol == TR_PROTOCOL_DIRECT && call->in != call->out &&
                   call->geometry.total * run->element >= host->stream_bytes;
+    run->push = program->remote && !call->out_registration && !call->in_registration;
     find_memory(host, call, run->pitch[TR_IN]);
+    if (run->push) {
+        struct tr_host_header *header = host->areas.rank[host->comm->rank];
+        atomic_store_explicit(&header->out[domain->calls % 2], (uintptr_t)call->out, memory_order_relaxed);
+    }
 }
 
 static enum tr_status host_run(struct tr_comm *comm, const struct tr_call *call)
@@ -261,6 +271,18 @@ static uint32_t max_channels(const struct tr_comm *comm)
 {
     (void)comm;
     return 1;
+}
+
+/* Worth it for long messages that are only copied: a system call costs more than a short one. Ranks that share a CPU do
+ * better with mailboxes, which stay in its cache from one rank to the next (8 ranks on 2 cores: by a factor of two). */
+static bool reaches_private(const struct tr_comm *comm, enum tr_collective collective, size_t bytes)
+{
+    const struct tr_host *host = comm->exec;
+    if (collective == TR_ALLGATHER)
+        bytes /= (size_t)comm->size;
+    else if (collective != TR_BROADCAST)
+        return false;
+    return host->reaches_private && !host->oversubscribed && bytes >= PUSH_BYTES;
 }
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
@@ -328,6 +350,7 @@ const struct tr_executor tr_exec_host = {
     .run = host_run,
     .slot_capacity = slot_capacity,
     .max_channels = max_channels,
+    .reaches_private = reaches_private,
     .mem_alloc = mem_alloc,
     .mem_register = mem_register,
     .mem_release = mem_release,

@@ -1,6 +1,7 @@
 /*
  * exec_host.h - what the parts of the host executor share: the ranks' areas (area_host.c), where they run
- * (place_host.c), waiting (wait_host.c), packets (packet_host.c) and the program loop (exec_host.c).
+ * (place_host.c), waiting (wait_host.c), packets (packet_host.c), writes to private memory (push_host.c) and the
+ * program loop (exec_host.c).
  *
  * Each rank owns an area of shared memory that all ranks map; others write into it and its owner reads it:
  *
@@ -46,6 +47,7 @@ enum tr_host_lane { TR_LANE_COLLECTIVE, TR_LANE_RECEIVER, TR_LANE_SENDER, TR_HOS
 struct tr_host_header {
     _Alignas(TR_HOST_APART) _Atomic uint64_t abort; /* 0, or an abort word: see wait_host.c */
     _Alignas(TR_HOST_APART) _Atomic uint64_t calls; /* collective calls that the owner has entered */
+    _Atomic uintptr_t out[2]; /* where its OUT lies in its own address space, by the call's parity */
 };
 
 enum { TR_MAILBOX_LL, TR_MAILBOX_DIRECT, TR_MAILBOX_COUNT };
@@ -67,9 +69,12 @@ struct tr_host {
     struct tr_host_domain *sends, *receives; /* by peer */
     _Atomic uint64_t *abort;                 /* this rank's own word */
     int *pids;
-    int spins;           /* looks at a flag before the CPU is given away */
-    size_t stream_bytes; /* vectors from here on are written around the caches: IN and OUT do not fit in them */
-    char **in, **out;    /* IN and OUT of the running call by rank */
+    bool reaches_private; /* ranks can write into each other's private memory */
+    uint64_t probe;       /* the rank before this one writes to it, to find that out */
+    bool oversubscribed;  /* ranks share CPUs */
+    int spins;            /* looks at a flag before the CPU is given away */
+    size_t stream_bytes;  /* vectors from here on are written around the caches: IN and OUT do not fit in them */
+    char **in, **out;     /* IN and OUT of the running call by rank */
     char *scratch;
     const struct tr_call *call; /* running, for the sentences */
 };
@@ -97,6 +102,7 @@ struct tr_host_run {
     size_t pitch[TR_BUFFER_COUNT];  /* bytes from one index to the next */
     size_t shift[TR_BUFFER_COUNT];  /* bytes that the current piece adds */
     unsigned divisor;               /* in final steps; 0: none */
+    bool push;                      /* OUT of other ranks is private and written through the kernel */
     bool stream;
 };
 
@@ -123,7 +129,7 @@ size_t tr_host_slot_capacity(enum tr_protocol protocol, const struct tr_domain *
 
 /* ---- place_host.c ------------------------------------------------------------------------------------------------ */
 
-/* Exchange who the ranks are, and fill in pids, spins and stream_bytes. Collective. */
+/* Exchange who the ranks are, and fill in what follows from it: pids to stream_bytes. Collective. */
 enum tr_status tr_host_meet(struct tr_host *host);
 
 /* ---- wait_host.c ------------------------------------------------------------------------------------------------- */
@@ -158,6 +164,16 @@ static inline enum tr_status tr_host_wait(struct tr_host *host, const _Atomic ui
         return TR_OK;
     return tr_host_wait_long(host, tick, target, rank);
 }
+
+/* ---- push_host.c ------------------------------------------------------------------------------------------------- */
+
+/* Find out whether ranks can write into each other's private memory; `next` is where the next rank's probe lies.
+ * Collective. Sets reaches_private, alike on all ranks. */
+enum tr_status tr_host_push_probe(struct tr_host *host, uintptr_t next);
+
+/* Carry out a copy on `count` elements of its j-th chunk, when the OUT of other ranks is private. */
+enum tr_status tr_host_push_step(const struct tr_host_run *run, const struct tr_program_step *step, size_t j,
+                                 size_t count);
 
 /* ---- packet_host.c ----------------------------------------------------------------------------------------------- */
 

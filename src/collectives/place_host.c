@@ -14,20 +14,30 @@ enum { SPINS_ALONE = 1000, SPINS_OVERSUBSCRIBED = 1 };
 /* What a rank tells the others about its process. */
 struct process {
     int pid;
-    cpu_set_t cpus; /* that it may run on */
+    uintptr_t probe; /* the address of its tr_host.probe */
+    cpu_set_t cpus;  /* that it may run on */
 };
 
-/* Whether ranks have to share a CPU: fewer CPUs than ranks in all, or among those bound like this one. */
-static bool is_oversubscribed(const struct process *all, int self, int nranks)
+/* Ranks that may run on just the CPUs that rank `self` may run on. */
+static int count_alike(const struct process *all, int self, int nranks)
 {
+    int alike = 0;
+    for (int r = 0; r < nranks; r++)
+        alike += CPU_EQUAL(&all[r].cpus, &all[self].cpus) != 0;
+    return alike;
+}
+
+/* Whether ranks have to share a CPU: fewer CPUs than ranks in all, or for some that are bound alike. */
+static bool is_oversubscribed(const struct process *all, int nranks)
+{
+    bool shared = false;
     cpu_set_t any;
     CPU_ZERO(&any);
-    int alike = 0;
     for (int r = 0; r < nranks; r++) {
         CPU_OR(&any, &any, &all[r].cpus);
-        alike += CPU_EQUAL(&all[r].cpus, &all[self].cpus) != 0;
+        shared = shared || count_alike(all, r, nranks) > CPU_COUNT(&all[r].cpus);
     }
-    return nranks > CPU_COUNT(&any) || alike > CPU_COUNT(&all[self].cpus);
+    return shared || nranks > CPU_COUNT(&any);
 }
 
 /* The first word of a file, "" if there is none. */
@@ -69,7 +79,7 @@ static size_t cache_share(int nranks)
 enum tr_status tr_host_meet(struct tr_host *host)
 {
     struct tr_comm *comm = host->comm;
-    struct process mine = {.pid = getpid()};
+    struct process mine = {.pid = getpid(), .probe = (uintptr_t)&host->probe};
     struct process *all = calloc((size_t)comm->size, sizeof *all);
     enum tr_status status =
         tr_comm_agree(comm, all ? TR_OK : tr_error(TR_ERR_MEMORY, "no memory for %d ranks", comm->size));
@@ -80,8 +90,10 @@ enum tr_status tr_host_meet(struct tr_host *host)
     if (status == TR_OK) {
         for (int r = 0; r < comm->size; r++)
             host->pids[r] = all[r].pid;
-        host->spins = is_oversubscribed(all, comm->rank, comm->size) ? SPINS_OVERSUBSCRIBED : SPINS_ALONE;
+        host->oversubscribed = is_oversubscribed(all, comm->size);
+        host->spins = host->oversubscribed ? SPINS_OVERSUBSCRIBED : SPINS_ALONE;
         host->stream_bytes = cache_share(comm->size) / 2;
+        status = tr_host_push_probe(host, all[(comm->rank + 1) % comm->size].probe);
     }
     free(all);
     return status;

@@ -8,7 +8,8 @@
  *
  * A wait is "until rank r has announced the position of its step s for piece p - delta"; since a rank works in order,
  * any later announcement satisfies it too. Data that has arrived and slots that are free again are the same thing.
- * Flags carry the call's epoch above the position, so that a flag of an earlier call never satisfies a wait.
+ * Flags carry the call's epoch above the position: a wait takes a flag of this call's epoch, or of the next one (a peer is
+ * never further ahead), so that a flag of an earlier call never satisfies it, however often the epochs have gone round.
  *
  * Mailboxes exist twice and alternate by the parity of the epoch. That is safe because every rank's exit follows every
  * rank's entry (check() proves it): whoever is in call n+1 knows that all have left call n-1.

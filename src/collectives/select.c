@@ -32,17 +32,33 @@ struct row {
     int channels;
 };
 
-#define HOST_ROW(collectives, ranks, buffers, bytes, algorithm, protocol) \
-    {TR_MEMORY_HOST, collectives, ranks, buffers, bytes, TR_ALGORITHM_##algorithm, TR_PROTOCOL_##protocol, 1}
-#define CUDA_ROW(collectives, ranks, buffers, bytes, algorithm, protocol, channels) \
-    {TR_MEMORY_CUDA, collectives, ranks, buffers, bytes, TR_ALGORITHM_##algorithm, TR_PROTOCOL_##protocol, channels}
+#define HOST_ROW(collectives, ranks, buffers, bytes, algorithm, protocol)                                       \
+    {                                                                                                           \
+        TR_MEMORY_HOST, collectives, ranks, buffers, bytes, TR_ALGORITHM_##algorithm, TR_PROTOCOL_##protocol, 1 \
+    }
+#define CUDA_ROW(collectives, ranks, buffers, bytes, algorithm, protocol, channels)                                    \
+    {                                                                                                                  \
+        TR_MEMORY_CUDA, collectives, ranks, buffers, bytes, TR_ALGORITHM_##algorithm, TR_PROTOCOL_##protocol, channels \
+    }
 
 static const struct row rows[] = {
-    HOST_ROW(ALLREDUCE, ANY_RANKS, EITHER, KIB(2), ONESHOT, LL),
-    HOST_ROW(ALLREDUCE, 2, EITHER, KIB(8), ONESHOT, DIRECT),
-    HOST_ROW(ALLREDUCE, ANY_RANKS, EITHER, ANY_BYTES, TWOSHOT, DIRECT),
-    HOST_ROW(SCATTER_GATHER, ANY_RANKS, EITHER, KIB(2), ONESHOT, LL),
-    HOST_ROW(SCATTER_GATHER, ANY_RANKS, EITHER, ANY_BYTES, ONESHOT, DIRECT),
+    HOST_ROW(ALLREDUCE, 2, EITHER, 512, ONESHOT, LL),
+    HOST_ROW(ALLREDUCE, ANY_RANKS, EITHER, 256, ONESHOT, LL),
+    HOST_ROW(ALLREDUCE, 2, REGISTERED, ANY_BYTES, TWOSHOT, DIRECT),
+    HOST_ROW(ALLREDUCE, 2, STAGED, KIB(8), ONESHOT, DIRECT),
+    HOST_ROW(ALLREDUCE, 2, STAGED, ANY_BYTES, RECURSIVE, DIRECT),
+    HOST_ROW(ALLREDUCE, ANY_RANKS, EITHER, KIB(1), ONESHOT, DIRECT),
+    HOST_ROW(ALLREDUCE, ANY_RANKS, REGISTERED, ANY_BYTES, TWOSHOT, DIRECT),
+    HOST_ROW(ALLREDUCE, ANY_RANKS, STAGED, KIB(2), ONESHOT, DIRECT),
+    HOST_ROW(ALLREDUCE, ANY_RANKS, STAGED, KIB(64), TWOSHOT, DIRECT),
+    HOST_ROW(ALLREDUCE, ANY_RANKS, STAGED, KIB(512), RECURSIVE, DIRECT),
+    HOST_ROW(ALLREDUCE, ANY_RANKS, STAGED, ANY_BYTES, RING, DIRECT),
+    HOST_ROW(SCATTER_GATHER, 2, EITHER, KIB(1), ONESHOT, LL),
+    HOST_ROW(SCATTER_GATHER, ANY_RANKS, STAGED, KIB(1), ONESHOT, LL),
+    HOST_ROW(SCATTER_GATHER, ANY_RANKS, REGISTERED, KIB(2), ONESHOT, LL),
+    HOST_ROW(SCATTER_GATHER, ANY_RANKS, REGISTERED, ANY_BYTES, ONESHOT, DIRECT),
+    HOST_ROW(SCATTER_GATHER, ANY_RANKS, STAGED, KIB(64), ONESHOT, DIRECT),
+    HOST_ROW(SCATTER_GATHER, ANY_RANKS, STAGED, ANY_BYTES, RECURSIVE, DIRECT),
     HOST_ROW(ROOTED, ANY_RANKS, EITHER, KIB(2), ONESHOT, LL),
     HOST_ROW(ROOTED, ANY_RANKS, EITHER, KIB(64), ONESHOT, DIRECT),
     HOST_ROW(ROOTED, ANY_RANKS, EITHER, ANY_BYTES, TWOSHOT, DIRECT),
@@ -97,7 +113,8 @@ enum tr_status tr_select(const struct tr_comm *comm, enum tr_collective collecti
     if (!row)
         row = find_row(comm, collective, bytes, registered, TR_ALGORITHM_AUTO, TR_PROTOCOL_AUTO);
     if (!row)
-        return tr_error(TR_ERR_UNSUPPORTED, "no algorithm serves %s of %zu bytes on %d ranks; at most %d ranks are possible",
+        return tr_error(TR_ERR_UNSUPPORTED,
+                        "no algorithm serves %s of %zu bytes on %d ranks; at most %d ranks are possible",
                         tr_collective_name(collective), bytes, comm->size, ANY_RANKS);
     if (tuning->algorithm == TR_ALGORITHM_AUTO)
         tuning->algorithm = row->algorithm;

@@ -98,7 +98,7 @@ static enum tr_status parse(const char *kind, const char *name, const char *cons
     size_t used = 0;
     for (unsigned i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-    return tr_error(TR_ERR_ARGUMENT, "\"%s\" is not a %s; valid names: %s", name ? name : "(null)", kind, list);
+    return tr_error(TR_ERR_ARGUMENT, "\"%s\" is no %s; valid names: %s", name ? name : "(null)", kind, list);
 }
 
 enum tr_status tr_datatype_parse(const char *name, enum tr_datatype *datatype)

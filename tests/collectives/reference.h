@@ -5,10 +5,11 @@
  * VALUES_EXACT    Floats are integers (for products: plus or minus 0, 1/2, 1, 2) so small that every partial result, in
  *                 any order, is a number of the datatype; integers have all bits, so that sums and products wrap. The
  *                 result must be equal bit by bit.
- * VALUES_REAL     Fractions that fill the mantissa. n ranks, u half the distance from 1 to the next number: whatever
- *                 the order, a result is rounded at most n times (n - 1 additions and the division of an average),
- *                 and the reference in double likewise, so |result - reference| <= 2 n u sum |x| (products: 2 n u
- *                 |product|, averages: over n). Minima and maxima must be equal bit by bit.
+ * VALUES_REAL     Fractions that fill the mantissa. Whatever the order of n ranks, a result is rounded at most k times to
+ *                 the datatype, k = n - 1 (averages: n), so |result - reference| <= ((1 + u)^k - 1) sum |x| (products:
+ *                 |product|, averages: over n), u half the distance from 1 to the next number; and k v sum |x| more
+ *                 for the f32 in which f16 and bf16 are added up, and for the double of the reference. Minima and
+ *                 maxima must be equal bit by bit.
  * VALUES_SPECIAL  NaN, infinities, zeros of both signs, the largest and the smallest numbers. A NaN may be any NaN, and
  *                 the minimum and maximum of zeros of both signs either zero; all else must be equal bit by bit.
  */

@@ -1,6 +1,8 @@
 #!/bin/sh
 # bench_options_test.sh - the benches as a person runs them: good and bad options, exit codes, sentences, JSON and CSV,
 # wrong data, and a rank that dies. Speaks TAP. Run from the build's root, or with TR_BUILD naming it; needs mpirun.
+# $quick is a list of options, and the names in these folders are our own
+# shellcheck disable=SC2086,SC2010
 set -u
 
 build=${TR_BUILD:-.}

@@ -1,6 +1,8 @@
 #!/bin/bash
-# kill_test.sh - a rank of a running job is killed, or stopped: every other rank ends by itself, with a sentence that names
-# it, and nothing stays behind. Speaks TAP. Run from the build's root, or with TR_BUILD naming it; needs Open MPI's mpirun.
+# kill_test.sh - a rank of a running job is killed, or stopped: every other rank ends by itself, with a sentence that
+# names it, and nothing stays behind. Speaks TAP. Run from the build's root, or with TR_BUILD naming it; needs Open MPI.
+# the names in /dev/shm are our own
+# shellcheck disable=SC2010
 set -u
 
 build=${TR_BUILD:-.}

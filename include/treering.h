@@ -55,7 +55,8 @@ const char *tr_version(void);
 enum tr_datatype { TR_F64, TR_F32, TR_F16, TR_BF16, TR_I64, TR_I32, TR_U8, TR_DATATYPE_COUNT };
 
 /* Sums, products and averages of f16 and bf16 accumulate in f32 within a step. Integer sums wrap. TR_AVG is the sum
- * divided by the number of ranks (integers: truncated towards zero). TR_MIN and TR_MAX: any NaN input gives NaN. */
+ * divided by the number of ranks (integers: truncated towards zero). TR_MIN and TR_MAX: any NaN input gives NaN,
+ * and -0 is less than +0. */
 enum tr_op { TR_SUM, TR_PROD, TR_MIN, TR_MAX, TR_AVG, TR_OP_COUNT };
 
 enum tr_collective {
@@ -204,8 +205,11 @@ enum tr_status tr_mem_free_nccl(struct tr_comm *comm, void *ptr);
 /*
  * All of them: collective; `stream` is a cudaStream_t as void * on CUDA communicators (the call returns once the work is
  * in the stream, and may be captured into a CUDA graph and replayed) and must be NULL on host communicators (the call
- * returns when the result is there). One stream at a time: a call on another stream is ordered after the earlier ones.
- * Buffers may be unregistered (staged) or registered. Send and receive buffers must not overlap unless in place.
+ * returns when the result is there). One stream at a time: a call on another stream is ordered after the earlier ones, for
+ * which the last call's stream must still exist; captured calls are ordered by whoever launches the graph. The calling
+ * thread's current CUDA device must be the communicator's, which tr_comm_create() makes it.
+ * Buffers may be registered or not; those that are not go through mailboxes, and long messages between CPU ranks through
+ * process_vm_writev() where the kernel allows it. Send and receive buffers must not overlap unless in place.
  * The result is bitwise the same from run to run; for all-reduce also on every rank.
  * A call returns only after every rank has entered it (GPU: completes in stream order likewise). Count 0 is a no-op: it
  * returns TR_OK at once, touches no buffer (they may be NULL) and waits for nobody.

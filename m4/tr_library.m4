@@ -1,8 +1,8 @@
 # tr_library.m4 - find a C library: --with-X=DIR|yes|no|guess.
 
 # TR_LIBRARY(NAME, INCLUDES, FUNCTION, DEBIAN PACKAGE, required|optional)
-# Looks below DIR, or else asks pkg-config, or else the compiler's own path. Sets tr_NAME (yes, no), tr_NAME_why (for the
-# summary), NAME_CFLAGS and NAME_LIBS. Missing is an error where the library is required or was asked for.
+# Looks below DIR, or else asks pkg-config, or else the compiler's own path. Sets tr_NAME (yes, no), tr_NAME_why (for
+# the summary), NAME_CFLAGS and NAME_LIBS. Missing is an error where the library is required or was asked for.
 AC_DEFUN([TR_LIBRARY], [
 AC_REQUIRE([PKG_PROG_PKG_CONFIG])
 AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1=DIR], [$1 below DIR; yes, no, guess (default: guess)])],

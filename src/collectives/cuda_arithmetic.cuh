@@ -64,15 +64,30 @@ template <> __device__ __forceinline__ int64_t multiply(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a * (uint64_t)b);
 }
 
-/* A NaN among the operands wins. */
+template <typename S> __device__ __forceinline__ bool is_negative_zero(S)
+{
+    return false;
+}
+
+template <> __device__ __forceinline__ bool is_negative_zero(float x)
+{
+    return __float_as_uint(x) == 0x80000000u;
+}
+
+template <> __device__ __forceinline__ bool is_negative_zero(double x)
+{
+    return __double_as_longlong(x) == (long long)(1ull << 63);
+}
+
+/* A NaN among the operands wins; -0 is less than +0. */
 template <typename S> __device__ __forceinline__ S smaller(S a, S b)
 {
-    return a != a ? a : (b < a || b != b) ? b : a;
+    return a != a ? a : (b < a || b != b || (b == a && is_negative_zero(b))) ? b : a;
 }
 
 template <typename S> __device__ __forceinline__ S larger(S a, S b)
 {
-    return a != a ? a : (b > a || b != b) ? b : a;
+    return a != a ? a : (b > a || b != b || (b == a && is_negative_zero(a))) ? b : a;
 }
 
 template <int KIND, typename S> __device__ __forceinline__ S combine(uint32_t op, S a, S b)

@@ -72,9 +72,9 @@ enum tr_collective {
 /* How a collective is carried out. NCCL, NCCL_SYM (its symmetric windows) and MPI hand the call to those libraries. */
 enum tr_algorithm {
     TR_ALGORITHM_AUTO,
-    TR_ALGORITHM_RING,      /* Patarasuk and Yuan 2009; rooted collectives: a pipelined chain */
-    TR_ALGORITHM_TREE,      /* one pipelined binary tree */
-    TR_ALGORITHM_DTREE,     /* two binary trees, each inner node of one a leaf of the other (Sanders, Speck, Traeff 2009) */
+    TR_ALGORITHM_RING,  /* Patarasuk and Yuan 2009; rooted collectives: a pipelined chain */
+    TR_ALGORITHM_TREE,  /* one pipelined binary tree */
+    TR_ALGORITHM_DTREE, /* two binary trees, each inner node of one a leaf of the other (Sanders, Speck, Traeff 2009) */
     TR_ALGORITHM_ONESHOT,   /* everybody sends everything to everybody, each reduces in rank order */
     TR_ALGORITHM_TWOSHOT,   /* direct reduce-scatter, then direct all-gather */
     TR_ALGORITHM_RECURSIVE, /* recursive halving and doubling (Thakur, Rabenseifner, Gropp 2005) */
@@ -118,13 +118,13 @@ struct tr_comm; /* opaque; owned by the caller, one at a time may be used from o
 
 /* Zero-initialise and set what should differ from the default (0 means "default" in every field). */
 struct tr_config {
-    enum tr_memory memory;   /* AUTO: CUDA where this build and host have a GPU, else HOST */
-    int device;              /* CUDA device ordinal + 1; 0: the GPU nearest to the rank, round robin over local ranks */
-    double timeout_s;        /* longest wait for a peer, seconds; default 30 (TREERING_TIMEOUT overrides the default) */
-    int no_bind;             /* non-zero: leave the CPU binding as the launcher set it */
-    int check_calls;         /* non-zero: compare the arguments of every call over ranks (slow; TREERING_CHECK=1) */
-    unsigned first_epoch;    /* where the call counter starts; for tests of its wrap-around; default 1 */
-    int no_nccl;             /* non-zero: do not bring up NCCL beside ours */
+    enum tr_memory memory; /* AUTO: CUDA where this build and host have a GPU, else HOST */
+    int device;            /* CUDA device ordinal + 1; 0: the GPU nearest to the rank, round robin over local ranks */
+    double timeout_s;      /* longest wait for a peer, seconds; default 30 (TREERING_TIMEOUT overrides the default) */
+    int no_bind;           /* non-zero: leave the CPU binding as the launcher set it */
+    int check_calls;       /* non-zero: compare the arguments of every call over ranks (slow; TREERING_CHECK=1) */
+    unsigned first_epoch;  /* where the call counter starts; for tests of its wrap-around; default 1 */
+    int no_nccl;           /* non-zero: do not bring up NCCL beside ours */
 };
 
 /* Create a communicator over the ranks of `mpi_comm` (duplicated; the caller keeps its own). Collective.
@@ -149,20 +149,20 @@ enum tr_memory tr_comm_memory(const struct tr_comm *comm); /* TR_MEMORY_HOST or 
 
 /* What a communicator holds and where it runs; for people and for the benches' -v. */
 struct tr_comm_info {
-    size_t host_bytes;      /* host memory of this rank (shared segment and tables), beyond what the user registered */
-    size_t device_bytes;    /* GPU memory of this rank, likewise */
-    size_t nccl_bytes;      /* GPU memory that NCCL took at its creation (free memory before less after); 0: no NCCL */
-    int has_nccl;           /* NCCL is up on this communicator */
-    int nccl_version;       /* as ncclGetVersion() gives it; 0: none */
-    int device;             /* CUDA device ordinal, -1 on the host */
-    int ranks_on_device;    /* ranks of this communicator on this rank's GPU (host memory: 0) */
-    char device_name[64];   /* "NVIDIA H200"; "" on the host */
-    char device_uuid[48];   /* "GPU-..." ; "" on the host */
-    char host[64];          /* host name */
-    char binding[128];      /* the CPUs this rank is bound to, hwloc list syntax, and why */
-    char transport[128];    /* how this rank reaches the others: "shared memory", "CUDA IPC, 7 ranks on this GPU, ..." */
-    char topology[128];     /* one line: packages, NUMA nodes, cores, PUs, GPUs */
-    char why_no_nccl[192];  /* a sentence when has_nccl is 0 */
+    size_t host_bytes;     /* host memory of this rank (shared segment and tables), beyond what the user registered */
+    size_t device_bytes;   /* GPU memory of this rank, likewise */
+    size_t nccl_bytes;     /* GPU memory that NCCL took at its creation (free memory before less after); 0: no NCCL */
+    int has_nccl;          /* NCCL is up on this communicator */
+    int nccl_version;      /* as ncclGetVersion() gives it; 0: none */
+    int device;            /* CUDA device ordinal, -1 on the host */
+    int ranks_on_device;   /* ranks of this communicator on this rank's GPU (host memory: 0) */
+    char device_name[64];  /* "NVIDIA H200"; "" on the host */
+    char device_uuid[48];  /* "GPU-..." ; "" on the host */
+    char host[64];         /* host name */
+    char binding[128];     /* the CPUs this rank is bound to, hwloc list syntax, and why */
+    char transport[128];   /* how this rank reaches the others: "shared memory", "CUDA IPC, 7 ranks on this GPU, ..." */
+    char topology[128];    /* one line: packages, NUMA nodes, cores, PUs, GPUs */
+    char why_no_nccl[192]; /* a sentence when has_nccl is 0 */
 };
 enum tr_status tr_comm_get_info(const struct tr_comm *comm, struct tr_comm_info *info);
 

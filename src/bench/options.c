@@ -499,5 +499,6 @@ void options_help(const struct bench_collective *collective, bool usage_alone)
     snprintf(text + head, sizeof text - (size_t)head, closing, collective->program, collective->program);
     snprintf(program, sizeof program, "%s", collective->program);
     struct argp argp = {.options = rows, .parser = parse_option, .doc = text};
-    argp_help(&argp, stdout, usage_alone ? ARGP_HELP_USAGE : ARGP_HELP_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, program);
+    argp_help(&argp, stdout, usage_alone ? ARGP_HELP_USAGE : ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC,
+              program);
 }

@@ -108,8 +108,8 @@ struct tr_comm;
 /* What an executor does. All functions record a sentence when they fail. */
 struct tr_executor {
     const char *name;
-    enum tr_status (*create)(struct tr_comm *comm);                        /* collective; sets comm->exec */
-    void (*destroy)(struct tr_comm *comm);                                 /* safe after a failed create */
+    enum tr_status (*create)(struct tr_comm *comm);                          /* collective; sets comm->exec */
+    void (*destroy)(struct tr_comm *comm);                                   /* safe after a failed create */
     enum tr_status (*run)(struct tr_comm *comm, const struct tr_call *call); /* host: done; GPU: enqueued */
     /* Payload bytes that one mailbox slot holds when `slots` slots (x depth) share a channel's mailbox, `channels`
      * channels are in use; 0: the protocol is not available. A multiple of 16, or 0. */

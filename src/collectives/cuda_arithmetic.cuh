@@ -18,20 +18,38 @@ enum { ONLY_SUM, ANY_OPERATION };
 
 template <typename T> struct Element {
     typedef T Sum;
-    static __device__ Sum widen(T x) { return x; }
-    static __device__ T narrow(Sum x) { return x; }
+    static __device__ Sum widen(T x)
+    {
+        return x;
+    }
+    static __device__ T narrow(Sum x)
+    {
+        return x;
+    }
 };
 
 template <> struct Element<__half> {
     typedef float Sum;
-    static __device__ float widen(__half x) { return __half2float(x); }
-    static __device__ __half narrow(float x) { return __float2half_rn(x); }
+    static __device__ float widen(__half x)
+    {
+        return __half2float(x);
+    }
+    static __device__ __half narrow(float x)
+    {
+        return __float2half_rn(x);
+    }
 };
 
 template <> struct Element<__nv_bfloat16> {
     typedef float Sum;
-    static __device__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
-    static __device__ __nv_bfloat16 narrow(float x) { return __float2bfloat16_rn(x); }
+    static __device__ float widen(__nv_bfloat16 x)
+    {
+        return __bfloat162float(x);
+    }
+    static __device__ __nv_bfloat16 narrow(float x)
+    {
+        return __float2bfloat16_rn(x);
+    }
 };
 
 template <typename S> __device__ __forceinline__ S add(S a, S b)
@@ -106,7 +124,9 @@ template <typename T, int BYTES> struct Pack {
         T element[N];
         uint64_t word[BYTES / 8];
     };
-    __device__ Pack() {}
+    __device__ Pack()
+    {
+    }
 };
 
 template <typename T, int BYTES> struct Sums {

@@ -49,7 +49,8 @@ static __device__ __noinline__ void clear_past(char *own, const tr_cuda_call *ca
     uint64_t first = blockIdx.x * blockDim.x + threadIdx.x, stride = (uint64_t)gridDim.x * blockDim.x;
     for (uint64_t at = first * 16; at < call->packet_bytes; at += stride * 16) {
         bool ll = at < call->ll_bytes;
-        uint64_t within = ll ? at : at - call->ll_bytes, bytes = ll ? call->ll_bytes : call->packet_bytes - call->ll_bytes;
+        uint64_t within = ll ? at : at - call->ll_bytes,
+                 bytes = ll ? call->ll_bytes : call->packet_bytes - call->ll_bytes;
         if ((within >= bytes / 2) != (epoch & 1))
             store_words(own + call->packets + at, 0, 0);
     }

@@ -110,7 +110,8 @@ static __device__ __forceinline__ void reduce_aligned_any(const Operands &o, uin
 
 /* U elements of one thread, `stride` bytes apart, as far as they lie before `end`. A copy keeps every bit of them. */
 template <typename T, int KIND, int U>
-static __device__ __forceinline__ void reduce_few(const Operands &o, uint64_t at, uint64_t stride, uint64_t end, Finish f)
+static __device__ __forceinline__ void reduce_few(const Operands &o, uint64_t at, uint64_t stride, uint64_t end,
+                                                  Finish f)
 {
     typedef typename Element<T>::Sum S;
     T x[U];

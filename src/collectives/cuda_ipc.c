@@ -23,9 +23,9 @@ enum tr_status tr_cuda_share_describe(const void *ptr, struct tr_cuda_share *sha
 {
     void *entry = NULL;
     enum cudaDriverEntryPointQueryResult found;
-    enum tr_status status =
-        tr_cuda_status(cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &entry, 12000, cudaEnableDefault, &found),
-                       "looking up cuMemGetAddressRange");
+    enum tr_status status = tr_cuda_status(
+        cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &entry, 12000, cudaEnableDefault, &found),
+        "looking up cuMemGetAddressRange");
     if (status != TR_OK)
         return status;
     unsigned long long base = 0;
@@ -106,8 +106,8 @@ static enum tr_status map_peers(const struct tr_comm *comm, struct tr_cuda_mappi
     return TR_OK;
 }
 
-static void unmap_first(const struct tr_comm *comm, struct tr_cuda_mappings *mappings, const struct tr_cuda_share *shares,
-                        int count)
+static void unmap_first(const struct tr_comm *comm, struct tr_cuda_mappings *mappings,
+                        const struct tr_cuda_share *shares, int count)
 {
     for (int r = 0; r < count; r++)
         if (r != comm->rank)

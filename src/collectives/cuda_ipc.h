@@ -32,6 +32,7 @@ void tr_cuda_unmap(struct tr_cuda_mappings *mappings, const struct tr_cuda_share
  * all ranks fail together. tr_cuda_withdraw() unmaps. */
 enum tr_status tr_cuda_exchange(struct tr_comm *comm, struct tr_cuda_mappings *mappings, void *mine,
                                 struct tr_cuda_share *shares, void **ptrs);
-void tr_cuda_withdraw(const struct tr_comm *comm, struct tr_cuda_mappings *mappings, const struct tr_cuda_share *shares);
+void tr_cuda_withdraw(const struct tr_comm *comm, struct tr_cuda_mappings *mappings,
+                      const struct tr_cuda_share *shares);
 
 #endif

@@ -12,7 +12,8 @@ enum Protocol { PROTOCOL_LL = 1, PROTOCOL_LL128 = 2, PROTOCOL_DIRECT = 3, PROTOC
 
 template <typename T> static const void *find_kernel(int op, int protocol, int fan)
 {
-    static const void *const fans[2] = {(const void *)fan_kernel<T, ONLY_SUM>, (const void *)fan_kernel<T, ANY_OPERATION>};
+    static const void *const fans[2] = {(const void *)fan_kernel<T, ONLY_SUM>,
+                                        (const void *)fan_kernel<T, ANY_OPERATION>};
     static const void *const kernels[PROTOCOL_COUNT][2] = {
         {0, 0},
         {(const void *)ll_kernel<T, ONLY_SUM>, (const void *)ll_kernel<T, ANY_OPERATION>},

@@ -23,8 +23,8 @@ enum {
     TR_CUDA_LL_PAYLOAD = 8,
     TR_CUDA_LL128_LINE = 128, /* bytes: 120 data, 8 flag */
     TR_CUDA_LL128_PAYLOAD = 120,
-    TR_CUDA_COPIES = 8,     /* most steps that are taken together */
-    TR_CUDA_FAN_LANES = 8,  /* threads that share a packet in the fan kernel */
+    TR_CUDA_COPIES = 8,        /* most steps that are taken together */
+    TR_CUDA_FAN_LANES = 8,     /* threads that share a packet in the fan kernel */
     TR_CUDA_SMALL_BLOB = 768,  /* bytes of lowered program that a fan kernel takes */
     TR_CUDA_LARGE_BLOB = 3840, /* and any other: 4 KiB of arguments are the most */
 };

@@ -215,8 +215,8 @@ __global__ void __launch_bounds__(TR_CUDA_MAX_THREADS, 1) ll_kernel(const __grid
     channel_begin(ch, args.call, args.blob, shared);
     announce(ch, args.call.entry_signal, args.call.entry_nsignal, 1);
     bool fine = !was_aborted(ch);
-    for (uint32_t packet = threadIdx.x;
-         fine && (packet == 0 || packet * TR_CUDA_LL_PAYLOAD < args.call.tile); packet += blockDim.x)
+    for (uint32_t packet = threadIdx.x; fine && (packet == 0 || packet * TR_CUDA_LL_PAYLOAD < args.call.tile);
+         packet += blockDim.x)
         fine = ll_run<T, KIND>(ch, packet);
     if (fine)
         await(ch, args.call.exit_wait, args.call.exit_nwait, 0, TR_CUDA_AT_EXIT);

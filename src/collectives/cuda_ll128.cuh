@@ -42,8 +42,7 @@ static __device__ __forceinline__ void load_user(const char *from, int64_t left,
         pack.word[w] = load_up_to_8<T>(from + 8 * w, lane_elements<T>(left, w));
 }
 
-template <typename T>
-static __device__ __forceinline__ void store_user(char *to, int64_t left, const Pack<T, 16> &pack)
+template <typename T> static __device__ __forceinline__ void store_user(char *to, int64_t left, const Pack<T, 16> &pack)
 {
 #pragma unroll
     for (int w = 0; w < 2; w++)

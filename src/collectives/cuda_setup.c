@@ -97,8 +97,9 @@ static enum tr_status choose_device(struct tr_comm *comm, char *bus_id, int bus_
     int count = tr_cuda_device_count();
     ex->device = comm->config.device ? comm->config.device - 1 : comm->rank % count;
     if (ex->device >= count)
-        return tr_error(TR_ERR_ARGUMENT, "config.device asks for GPU %d, but this rank sees %d; check "
-                                         "CUDA_VISIBLE_DEVICES",
+        return tr_error(TR_ERR_ARGUMENT,
+                        "config.device asks for GPU %d, but this rank sees %d; check "
+                        "CUDA_VISIBLE_DEVICES",
                         ex->device, count);
     enum tr_status status = tr_cuda_status(cudaSetDevice(ex->device), "cudaSetDevice");
     return status == TR_OK ? describe_device(comm, bus_id, bus_id_bytes) : status;
@@ -239,7 +240,8 @@ static enum tr_status greet_peers(struct tr_comm *comm)
 enum tr_status tr_cuda_create(struct tr_comm *comm)
 {
     if (comm->size > TR_CUDA_MAX_RANKS)
-        return tr_error(TR_ERR_UNSUPPORTED, "%d ranks; GPU communicators have at most %d", comm->size, TR_CUDA_MAX_RANKS);
+        return tr_error(TR_ERR_UNSUPPORTED, "%d ranks; GPU communicators have at most %d", comm->size,
+                        TR_CUDA_MAX_RANKS);
     struct tr_cuda_exec *ex = calloc(1, sizeof *ex);
     enum tr_status status = tr_comm_agree(comm, ex ? TR_OK : tr_error(TR_ERR_MEMORY, "no memory for the executor"));
     comm->exec = ex;

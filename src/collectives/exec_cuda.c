@@ -44,8 +44,9 @@ static size_t tile_bytes(const struct tr_call *call)
 /* Threads of a block: one for each packet, line lane or 16-byte vector of its tile, whole warps. */
 static unsigned thread_count(const struct tr_call *call)
 {
-    static const size_t thread_bytes[TR_PROTOCOL_COUNT] = {
-        [TR_PROTOCOL_LL] = TR_CUDA_LL_PAYLOAD, [TR_PROTOCOL_LL128] = TR_CUDA_LL128_PAYLOAD / 8, [TR_PROTOCOL_DIRECT] = 16};
+    static const size_t thread_bytes[TR_PROTOCOL_COUNT] = {[TR_PROTOCOL_LL] = TR_CUDA_LL_PAYLOAD,
+                                                           [TR_PROTOCOL_LL128] = TR_CUDA_LL128_PAYLOAD / 8,
+                                                           [TR_PROTOCOL_DIRECT] = 16};
     size_t threads = (tile_bytes(call) / thread_bytes[call->protocol] / 32 + 1) * 32;
     return threads < TR_CUDA_MAX_THREADS ? (unsigned)threads : TR_CUDA_MAX_THREADS;
 }
@@ -89,7 +90,8 @@ static bool may_overlap(const struct tr_cuda_exec *ex, uint32_t channels)
     return ex->overlaps_launches && (channels + ex->last_channels) * ex->fullest <= (uint32_t)ex->multiprocessors;
 }
 
-static enum tr_status launch(struct tr_comm *comm, const struct tr_call *call, void *args, size_t shared_bytes, bool fan)
+static enum tr_status launch(struct tr_comm *comm, const struct tr_call *call, void *args, size_t shared_bytes,
+                             bool fan)
 {
     struct tr_cuda_exec *ex = comm->exec;
     uint32_t channels = call->geometry.channels;
@@ -114,17 +116,17 @@ static enum tr_status async_error(struct tr_comm *comm)
     const volatile struct tr_cuda_report *report = ex->report;
     cudaError_t error = cudaPeekAtLastError();
     if (report->reason == TR_CUDA_TIMEOUT)
-        return tr_error(TR_ERR_TIMEOUT,
-                        "%s, call %u of the communicator: waited %g s for rank %u; look for a rank that has ended or makes "
-                        "other calls, or raise TREERING_TIMEOUT",
-                        tr_collective_name((enum tr_collective)report->collective), report->epoch, comm->timeout_s,
-                        report->peer);
+        return tr_error(
+            TR_ERR_TIMEOUT,
+            "%s, call %u of the communicator: waited %g s for rank %u; look for a rank that has ended or makes "
+            "other calls, or raise TREERING_TIMEOUT",
+            tr_collective_name((enum tr_collective)report->collective), report->epoch, comm->timeout_s, report->peer);
     if (report->reason == TR_CUDA_ABORTED)
         return tr_error(TR_ERR_ABORTED, "%s, call %u of the communicator: aborted, here or by a peer",
                         tr_collective_name((enum tr_collective)report->collective), report->epoch);
-    return error == cudaSuccess ? TR_OK
-                                : tr_error(TR_ERR_CUDA, "the GPU reports: %s (%s)", cudaGetErrorString(error),
-                                           cudaGetErrorName(error));
+    return error == cudaSuccess
+               ? TR_OK
+               : tr_error(TR_ERR_CUDA, "the GPU reports: %s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 static enum tr_status run(struct tr_comm *comm, const struct tr_call *call)
@@ -168,8 +170,8 @@ static void abort_ranks(struct tr_comm *comm)
         ones[c] = one;
     for (int r = 0; r < comm->size; r++) {
         char *abort_word = (char *)ex->arenas[r] + offsetof(struct tr_cuda_state, abort);
-        cudaMemcpy2DAsync(abort_word, TR_CUDA_LINE, ones, width, width, ex->collectives.channels, cudaMemcpyHostToDevice,
-                          ex->side);
+        cudaMemcpy2DAsync(abort_word, TR_CUDA_LINE, ones, width, width, ex->collectives.channels,
+                          cudaMemcpyHostToDevice, ex->side);
     }
     cudaStreamSynchronize(ex->side);
     free(ones);

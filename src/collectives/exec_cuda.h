@@ -23,7 +23,7 @@ struct tr_cuda_exec {
     uint32_t max_channels;  /* so that the blocks of all ranks on a GPU are resident together */
     uint32_t last_channels; /* of the call launched last */
     struct tr_cuda_layout collectives, pair;
-    void *arena;  /* the collectives' domain, then the pairs': from rank r at r, to rank r at size + r */
+    void *arena;   /* the collectives' domain, then the pairs': from rank r at r, to rank r at size + r */
     void **arenas; /* every rank's, as mapped here */
     struct tr_cuda_share *shares;
     struct tr_cuda_mappings mappings;

@@ -48,7 +48,7 @@ struct tr_plan {
         struct tr_sync entry; /* signals only */
         struct tr_sync *steps;
         struct tr_sync exit; /* waits only, for the last piece (delta 0) */
-    } *ranks;
+    } * ranks;
 };
 
 /* Derive waits and signals from who reads what somebody else wrote. `protocol` is LL (LL128 is the same) or DIRECT. The

@@ -28,8 +28,8 @@ struct tr_program_step {
     uint16_t chunk, span;
     uint16_t lag;
     uint8_t nsrc, ndst;
-    uint16_t ref;            /* into refs: nsrc sources, then ndst destinations */
-    uint16_t wait, signal;   /* into waits and signals */
+    uint16_t ref;          /* into refs: nsrc sources, then ndst destinations */
+    uint16_t wait, signal; /* into waits and signals */
     uint8_t nwait, nsignal;
     uint8_t final;
     uint8_t zero[3]; /* up to a multiple of 4: waits follow the steps */

@@ -23,11 +23,11 @@ enum { MAX_STAGES = 31 };
 
 struct halving {
     struct tr_schedule *s;
-    int active;     /* 2^stages ranks go on after folding */
+    int active; /* 2^stages ranks go on after folding */
     int stages;
-    int extra;      /* e: active ranks below this one stand for two */
-    int chunks;     /* of the vector */
-    bool per_rank;  /* chunk c belongs to rank c (reduce-scatter, all-gather) rather than to active rank c */
+    int extra;     /* e: active ranks below this one stand for two */
+    int chunks;    /* of the vector */
+    bool per_rank; /* chunk c belongs to rank c (reduce-scatter, all-gather) rather than to active rank c */
     int halve_slot; /* slots: [0, halve_slot) folding, then halving, then from double_slot on chunk c at double_slot + c */
     int double_slot;
 };

@@ -40,13 +40,13 @@ struct tr_ref {
 };
 
 struct tr_step {
-    int chunk;    /* first chunk of the vector that the step works on */
-    int span;     /* how many neighbouring chunks, >= 1 */
-    int lag;      /* iterations behind: iteration i handles piece i - lag */
-    bool final;   /* the reduction over all ranks is complete here; an average divides now */
-    int nsrc;     /* sources, reduced in this order */
-    int ndst;     /* destinations, each gets the result */
-    int ref;      /* the first source's place in tr_schedule.refs; destinations follow the sources */
+    int chunk;  /* first chunk of the vector that the step works on */
+    int span;   /* how many neighbouring chunks, >= 1 */
+    int lag;    /* iterations behind: iteration i handles piece i - lag */
+    bool final; /* the reduction over all ranks is complete here; an average divides now */
+    int nsrc;   /* sources, reduced in this order */
+    int ndst;   /* destinations, each gets the result */
+    int ref;    /* the first source's place in tr_schedule.refs; destinations follow the sources */
 };
 
 struct tr_rank_steps {
@@ -60,9 +60,9 @@ struct tr_schedule_spec {
     enum tr_collective collective;
     enum tr_algorithm algorithm;
     int nranks;
-    int root;      /* broadcast, reduce; sendrecv: rank 0 sends to rank 1, root is 0 */
-    bool remote;   /* steps may read and write IN and OUT of other ranks (registered buffers) */
-    bool unique;   /* every message gets a slot of its own (LL protocols); otherwise few slots, reused */
+    int root;    /* broadcast, reduce; sendrecv: rank 0 sends to rank 1, root is 0 */
+    bool remote; /* steps may read and write IN and OUT of other ranks (registered buffers) */
+    bool unique; /* every message gets a slot of its own (LL protocols); otherwise few slots, reused */
 };
 
 struct tr_schedule {
@@ -75,7 +75,7 @@ struct tr_schedule {
     struct tr_ref *refs;
     int nrefs;
     int refs_capacity;
-    int emitting; /* the rank whose step was begun last */
+    int emitting;       /* the rank whose step was begun last */
     bool out_of_memory; /* an emit call failed; tr_schedule_build() turns it into TR_ERR_MEMORY */
 };
 
@@ -126,7 +126,8 @@ typedef void tr_emit_fn(struct tr_schedule *schedule);
 tr_emit_fn tr_ring_allreduce, tr_ring_reduce_scatter, tr_ring_allgather, tr_ring_broadcast, tr_ring_reduce;
 tr_emit_fn tr_tree_allreduce, tr_tree_broadcast, tr_tree_reduce;
 tr_emit_fn tr_dtree_allreduce, tr_dtree_broadcast, tr_dtree_reduce;
-tr_emit_fn tr_oneshot_allreduce, tr_oneshot_reduce_scatter, tr_oneshot_allgather, tr_oneshot_broadcast, tr_oneshot_reduce;
+tr_emit_fn tr_oneshot_allreduce, tr_oneshot_reduce_scatter, tr_oneshot_allgather, tr_oneshot_broadcast,
+    tr_oneshot_reduce;
 tr_emit_fn tr_twoshot_allreduce, tr_twoshot_broadcast, tr_twoshot_reduce;
 tr_emit_fn tr_recursive_allreduce, tr_recursive_reduce_scatter, tr_recursive_allgather;
 tr_emit_fn tr_sendrecv;

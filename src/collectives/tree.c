@@ -72,7 +72,8 @@ void tr_tree_emit_up(struct tr_schedule *s, const struct tr_tree_node *nodes, in
     tr_emit_final(s);
 }
 
-static void emit_forward(struct tr_schedule *s, const struct tr_tree_node *nodes, int rank, int chunk, int slot, int lag)
+static void emit_forward(struct tr_schedule *s, const struct tr_tree_node *nodes, int rank, int chunk, int slot,
+                         int lag)
 {
     tr_emit_step(s, rank, chunk, 1, lag);
     tr_emit_src(s, rank, TR_BOX, slot + TR_TREE_CHILDREN);

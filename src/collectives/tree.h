@@ -10,7 +10,7 @@ struct tr_tree_node {
     int parent; /* -1 at the root */
     int child[TR_TREE_CHILDREN];
     int nchildren;
-    int place; /* which of its parent's children it is */
+    int place;   /* which of its parent's children it is */
     int depth;   /* hops from the root */
     int deepest; /* the largest depth in the trees of the schedule */
 };

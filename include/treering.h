@@ -32,6 +32,7 @@ enum tr_status {
     TR_ERR_MEMORY,      /* host, shared or GPU memory could not be had */
     TR_ERR_MISMATCH,    /* ranks passed arguments that do not match */
     TR_ERR_TIMEOUT,     /* a peer did not arrive within the communicator's timeout */
+    TR_ERR_PEER,        /* a peer's process has ended */
     TR_ERR_ABORTED,     /* the communicator was aborted, here or by a peer */
     TR_ERR_CUDA,        /* a CUDA call failed */
     TR_ERR_NCCL,        /* an NCCL call failed */

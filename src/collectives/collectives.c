@@ -417,7 +417,7 @@ static enum tr_status run_checked(struct tr_comm *comm, struct tr_call *call, si
 static enum tr_status run(struct tr_comm *comm, struct tr_call *call, size_t count, int root)
 {
     if (!comm)
-        return tr_error(TR_ERR_ARGUMENT, "tr_%s: comm is NULL", tr_collective_name(call->collective));
+        return tr_error(TR_ERR_ARGUMENT, "%s: comm is NULL", tr_collective_name(call->collective));
     if (__atomic_load_n(&comm->broken, __ATOMIC_RELAXED) != TR_OK)
         return tr_comm_async_error(comm);
     struct extent extent = {0};

@@ -139,7 +139,8 @@ static __device__ __forceinline__ bool out_of_patience(const Channel &ch, Patien
     uint64_t now = nanoseconds();
     if (p.since == 0)
         p.since = now;
-    bool aborted = load_word(ch.domain[ch.call->rank] + ch.index * TR_CUDA_LINE) >> 32;
+    bool aborted =
+        load_word(ch.domain[ch.call->rank] + ch.index * TR_CUDA_LINE) >> 32 || load_word(ch.call->home) >> 32;
     if (!aborted && now - p.since < ch.call->timeout_ns)
         return false;
     give_up(ch, aborted ? TR_CUDA_ABORTED : TR_CUDA_TIMEOUT, peer, step);

@@ -79,6 +79,7 @@ struct tr_cuda_step {
 /* Kernel arguments but for the blob. */
 struct tr_cuda_call {
     struct tr_cuda_report *report;
+    const char *home; /* the state of this rank in the collectives' domain: an abort reaches a send or receive there */
     uint64_t timeout_ns;
     uint64_t tile;          /* bytes of a chunk's tile: channel b of piece p begins at (p * channels + b) * tile */
     uint64_t flags;         /* offset of the flags in a domain */

@@ -218,6 +218,7 @@ static void describe(const struct tr_comm *comm, const struct tr_call *call, str
     size_t units = (tile + protocols[protocol].payload - 1) / protocols[protocol].payload;
     *to = (struct tr_cuda_call){
         .report = ex->device_report,
+        .home = ex->arena,
         .timeout_ns = (uint64_t)(comm->timeout_s * 1e9),
         .tile = tile,
         .flags = layout->flags,

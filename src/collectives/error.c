@@ -16,6 +16,7 @@ static const char *const status_texts[TR_STATUS_COUNT] = {
     [TR_ERR_CUDA] = "a CUDA call failed",
     [TR_ERR_NCCL] = "an NCCL call failed",
     [TR_ERR_MPI] = "an MPI call failed",
+    [TR_ERR_PEER] = "a peer's process has ended",
     [TR_ERR_SYSTEM] = "an operating system call failed",
     [TR_ERR_INTERNAL] = "internal error of the library",
 };

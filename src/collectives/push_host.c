@@ -36,7 +36,7 @@ static enum tr_status push(const struct tr_host_run *run, int rank, uintptr_t ad
         return TR_OK;
     tr_host_abort(host, error == ESRCH ? TR_REASON_DIED : TR_REASON_FAILED, rank);
     return tr_error(
-        error == ESRCH ? TR_ERR_ABORTED : TR_ERR_SYSTEM,
+        error == ESRCH ? TR_ERR_PEER : TR_ERR_SYSTEM,
         "%s: writing %zu bytes to the receive buffer of rank %d (pid %d on %s) failed: %s; see whether it lives "
         "and its buffer is as large as the call says",
         tr_collective_name(run->call->collective), bytes, rank, host->pids[rank], host->comm->info.host,

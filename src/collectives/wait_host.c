@@ -51,17 +51,34 @@ enum tr_status tr_host_aborted(const struct tr_host *host)
     }
 }
 
-/* Whether a process has ended: it is gone, or a zombie. If that cannot be found out, it counts as alive. */
-static bool has_ended(int pid)
+/* The state of a process as /proc shows it, 'X' when it is gone; if that cannot be found out, it counts as sleeping. */
+static char process_state(int pid)
 {
     char path[32], line[512];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     FILE *file = fopen(path, "re");
     if (!file)
-        return errno == ENOENT || errno == ESRCH;
+        return errno == ENOENT || errno == ESRCH ? 'X' : 'S';
     const char *end = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL; /* pid (name) state ... */
     fclose(file);
-    return !end || end[1] == '\0' || end[2] == 'Z' || end[2] == 'X';
+    return end && end[1] != '\0' ? end[2] : 'X';
+}
+
+static bool has_ended(int pid)
+{
+    char state = process_state(pid);
+    return state == 'Z' || state == 'X';
+}
+
+/* The first rank whose process is stopped (by SIGSTOP or a debugger); TR_ANY_RANK: none. */
+static int find_stopped(const struct tr_host *host)
+{
+    for (int r = 0; r < host->comm->size; r++) {
+        char state = process_state(host->pids[r]);
+        if (state == 'T' || state == 't')
+            return r;
+    }
+    return TR_ANY_RANK;
 }
 
 /* The rank that has ended, of all ranks or of the one that is waited for; TR_ANY_RANK: none. */
@@ -96,8 +113,13 @@ static enum tr_status timed_out(struct tr_host *host, int rank, double waited)
     const char *call = tr_collective_name(host->call->collective);
     if (atomic_load(host->abort) != 0)
         return tr_host_aborted(host);
-    rank = find_late(host, rank);
+    int stopped = find_stopped(host);
+    rank = stopped != TR_ANY_RANK ? stopped : find_late(host, rank);
     tr_host_abort(host, TR_REASON_TIMEOUT, rank);
+    if (stopped != TR_ANY_RANK)
+        return tr_error(TR_ERR_TIMEOUT,
+                        "%s waited %.3g s: rank %d (pid %d on %s) is stopped; send it SIGCONT, or end it", call, waited,
+                        stopped, host->pids[stopped], comm->info.host);
     if (rank == TR_ANY_RANK)
         return tr_error(
             TR_ERR_TIMEOUT,
@@ -126,8 +148,7 @@ static enum tr_status ended(struct tr_host *host, int rank)
     if (atomic_load(host->abort) != 0) /* it gave up, and this rank hears of it late */
         return tr_host_aborted(host);
     tr_host_abort(host, TR_REASON_DIED, rank);
-    return tr_error(TR_ERR_ABORTED,
-                    "%s: rank %d (pid %d on %s) has ended while others still wait for it; see why it did",
+    return tr_error(TR_ERR_PEER, "%s: rank %d (pid %d on %s) has ended while others still wait for it; see why it did",
                     tr_collective_name(host->call->collective), rank, host->pids[rank], host->comm->info.host);
 }
 

@@ -54,6 +54,15 @@ static bool answer(const struct bench_collective *collective, enum options_outco
     return true;
 }
 
+/* argp may have written, and failed, before: its error stays in the stream. */
+static enum bench_exit end_answer(const struct bench_collective *collective)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return BENCH_EXIT_OK;
+    fprintf(stderr, "%s: cannot write to standard output: free space there, or write elsewhere\n", collective->program);
+    return BENCH_EXIT_FAILED;
+}
+
 /* The sentence comes from the one rank that MPI and the launcher both count as 0, so it is there once. */
 static void check_launcher(struct bench *bench)
 {
@@ -231,7 +240,7 @@ int bench_main(const struct bench_collective *collective, int argc, char **argv)
     bench.collective = collective;
     enum options_outcome outcome = options_parse(collective, argc, argv, false, &bench.options);
     if (answer(collective, outcome))
-        return fflush(stdout) == 0 ? BENCH_EXIT_OK : BENCH_EXIT_FAILED;
+        return end_answer(collective);
     start_mpi(&bench, &argc, &argv);
     if (outcome == OPTIONS_BAD) {
         if (bench.rank == 0)

@@ -165,15 +165,62 @@ static void add_row(struct bench *bench, int row)
             add(bench, row, (enum tr_protocol)protocol);
 }
 
+static bool asks_for_row(const struct bench *bench, int row)
+{
+    return !bench->options.algorithms_given || bench->options.algorithms[known[row].algorithm];
+}
+
+static bool asks_for_ours(const struct bench *bench)
+{
+    for (int row = 0; row < NKNOWN; row++)
+        if (!known[row].peer && asks_for_row(bench, row))
+            return true;
+    return false;
+}
+
+/* Contenders of ours that run with a protocol. */
+static int count_ours(const struct bench *bench, enum tr_protocol protocol)
+{
+    int count = 0;
+    for (int c = 0; c < bench->ncontenders; c++)
+        count += !bench->contenders[c].peer && bench->contenders[c].protocol == protocol;
+    return count;
+}
+
+/* Say which protocols of -p none of our algorithms runs with; if that is all of them, there is nothing to compare. */
+static void check_protocols(struct bench *bench)
+{
+    char excluded[64] = "";
+    size_t length = 0;
+    int ours = 0;
+    for (int protocol = 0; protocol < TR_PROTOCOL_COUNT; protocol++) {
+        int count = count_ours(bench, (enum tr_protocol)protocol);
+        ours += count;
+        if (protocol != TR_PROTOCOL_AUTO && bench->options.protocols[protocol] && count == 0)
+            length += (size_t)snprintf(excluded + length, sizeof excluded - length, length ? ",%s" : "%s",
+                                       tr_protocol_name((enum tr_protocol)protocol));
+    }
+    if (length == 0 || !asks_for_ours(bench))
+        return;
+    if (ours == 0)
+        bench_stop(bench, BENCH_EXIT_CANNOT,
+                   "-p %s: none of our algorithms asked for runs with it in %s memory: leave -p out, or give -A mpi or "
+                   "-A nccl to measure these alone",
+                   excluded, tr_memory_name(bench->backend->memory));
+    bench_note(bench, "-p %s: none of our algorithms asked for runs with it in %s memory", excluded,
+               tr_memory_name(bench->backend->memory));
+}
+
 void contenders_select(struct bench *bench)
 {
     for (int row = 0; row < NKNOWN; row++)
-        if (!bench->options.algorithms_given || bench->options.algorithms[known[row].algorithm])
+        if (asks_for_row(bench, row))
             add_row(bench, row);
     if (bench->ncontenders == 0)
         bench_stop(bench, BENCH_EXIT_CANNOT, "no contender can run: %s",
                    bench->nnotes ? bench->notes[bench->nnotes - 1]
                                  : "no algorithm serves these protocols, choose others with -p");
+    check_protocols(bench);
     if (bench->options.launch_cost)
         bench->buffers[BENCH_OWN].used = true;
 }

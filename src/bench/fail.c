@@ -3,6 +3,7 @@
 #include "bench/report.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,13 +16,15 @@ enum { SENTENCE = 1024 };
 /* ---- Watchdog ---------------------------------------------------------------------------------------------------- */
 
 static char last_words[SENTENCE];
+static volatile sig_atomic_t last_code = BENCH_EXIT_FAILED;
 
 static void on_alarm(int signal)
 {
     (void)signal;
     ssize_t written = write(STDERR_FILENO, last_words, strlen(last_words));
     (void)written;
-    _exit(BENCH_EXIT_FAILED);
+    report_files_remove();
+    _exit(last_code);
 }
 
 /* In `seconds`, unless armed again before, leave with what last_words holds by then. */
@@ -32,7 +35,9 @@ static void set_alarm(unsigned seconds)
     alarm(seconds);
 }
 
-enum { DEFAULT_TIMEOUT_S = 30, GRACE_S = 60, AGREEMENT_S = 5 };
+enum { DEFAULT_TIMEOUT_S = 30, GRACE_S = 60 };
+/* Who failed waits so long for the others to agree; who was only told of it waits longer, so that the cause comes first. */
+enum { AGREEMENT_S = 2, TOLD_AGREEMENT_S = 3 };
 
 /* The first failure of this rank that the others do not know of yet. */
 static struct {
@@ -40,12 +45,23 @@ static struct {
     char sentence[SENTENCE];
 } pending;
 
+/* The communicator's longest wait for a peer; what the library refuses counts as its default. */
+static double timeout_of(const struct bench *bench)
+{
+    if (bench->options.timeout_s > 0)
+        return bench->options.timeout_s;
+    const char *text = getenv("TREERING_TIMEOUT");
+    double seconds = text ? strtod(text, NULL) : 0;
+    return seconds > 0 ? seconds : DEFAULT_TIMEOUT_S;
+}
+
+/* Two waits of the library may follow one another before it notices; then it, not the watchdog, says who is missing. */
 void watchdog_arm(const struct bench *bench, double seconds, const char *doing)
 {
     if (pending.code)
         return;
-    double timeout = bench->options.timeout_s > 0 ? bench->options.timeout_s : DEFAULT_TIMEOUT_S;
-    unsigned limit = (unsigned)(timeout + GRACE_S + seconds);
+    double wanted = 2 * timeout_of(bench) + GRACE_S + seconds;
+    unsigned limit = wanted < INT_MAX ? (unsigned)wanted : INT_MAX;
     alarm(0);
     snprintf(last_words, sizeof last_words,
              "%s: rank %d on %s: no progress for %u s (%s): a rank hangs or died, look at the other ranks\n",
@@ -53,15 +69,14 @@ void watchdog_arm(const struct bench *bench, double seconds, const char *doing)
     set_alarm(limit);
 }
 
-/* This rank failed and is about to agree with the others; one that hangs must not keep the sentence from being said. Who
- * only noticed another's failure leaves later, and says nothing. */
-static void watchdog_arm_sentence(const struct bench *bench, const char *sentence, bool is_cause)
+/* This rank failed and is about to agree with the others; one that hangs or died must not keep the sentence from being
+ * said. */
+static void watchdog_arm_sentence(const struct bench *bench, enum bench_exit code, unsigned seconds)
 {
     alarm(0);
-    last_words[0] = '\0';
-    if (is_cause)
-        snprintf(last_words, sizeof last_words, "%s: %.900s\n", bench->collective->program, sentence);
-    set_alarm(is_cause ? AGREEMENT_S : 2 * AGREEMENT_S);
+    snprintf(last_words, sizeof last_words, "%s: %.900s\n", bench->collective->program, pending.sentence);
+    last_code = (sig_atomic_t)code;
+    set_alarm(seconds);
 }
 
 _Noreturn void bench_end(struct bench *bench, enum bench_exit code)
@@ -94,22 +109,44 @@ _Noreturn void bench_stop(struct bench *bench, enum bench_exit code, const char 
     bench_end(bench, code);
 }
 
-/* The cause counts before its consequences: a code above this one marks a rank that only noticed a peer's failure. */
-enum { BENCH_CONSEQUENCE = 100 };
+/* The cause counts before its consequences. A code that is higher by NOTICED marks a rank that waited in vain, by TOLD one
+ * that a peer told to give up. */
+enum { NOTICED = 100, TOLD = 200 };
+
+struct verdict {
+    int order, rank;
+};
+
+/* The least verdict of all ranks. A rank that waits here for one that will not come hears of it from the library: then it
+ * leaves by its watchdog. */
+static struct verdict first_of(struct bench *bench, struct verdict mine)
+{
+    struct verdict first;
+    MPI_Request request;
+    int done = 0;
+    MPI_Iallreduce(&mine, &first, 1, MPI_2INT, MPI_MINLOC, MPI_COMM_WORLD, &request);
+    for (;;) {
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        if (done)
+            return first;
+        if (bench->comm && !pending.code)
+            bench_keep_failure(bench, tr_comm_async_error(bench->comm), "waiting for the other ranks");
+        sched_yield();
+    }
+}
 
 static void agree(struct bench *bench, int code, const char *sentence)
 {
-    struct {
-        int order, rank;
-    } mine = {code == 0 ? INT_MAX : code < BENCH_CONSEQUENCE ? 0 : 1, bench->rank}, first;
-    MPI_Allreduce(&mine, &first, 1, MPI_2INT, MPI_MINLOC, MPI_COMM_WORLD);
+    struct verdict first = first_of(bench, (struct verdict){code == 0 ? INT_MAX : code / NOTICED, bench->rank});
     if (first.order == INT_MAX)
         return;
     char text[SENTENCE];
     snprintf(text, sizeof text, "%s", sentence);
     MPI_Bcast(text, sizeof text, MPI_CHAR, first.rank, MPI_COMM_WORLD);
     MPI_Bcast(&code, 1, MPI_INT, first.rank, MPI_COMM_WORLD);
-    bench_stop(bench, code % BENCH_CONSEQUENCE, "%s", text);
+    if (pending.code)
+        last_words[0] = '\0'; /* rank 0 says them */
+    bench_stop(bench, code % NOTICED, "%s", text);
 }
 
 void bench_agree(struct bench *bench, enum bench_exit code, const char *sentence)
@@ -127,12 +164,11 @@ void bench_keep_failure(struct bench *bench, enum tr_status status, const char *
     if (status == TR_OK || pending.code)
         return;
     snprintf(pending.sentence, sizeof pending.sentence, "%s: %s (%s)", doing, tr_last_error(), tr_strerror(status));
-    pending.code = exit_code(status);
-    if (status == TR_ERR_ABORTED || status == TR_ERR_TIMEOUT)
-        pending.code += BENCH_CONSEQUENCE;
+    enum bench_exit code = exit_code(status);
+    pending.code = (int)code + (status == TR_ERR_ABORTED ? TOLD : status == TR_ERR_TIMEOUT ? NOTICED : 0);
     if (bench->comm && status != TR_ERR_ABORTED)
         tr_comm_abort(bench->comm);
-    watchdog_arm_sentence(bench, pending.sentence, status != TR_ERR_ABORTED);
+    watchdog_arm_sentence(bench, code, status == TR_ERR_ABORTED ? TOLD_AGREEMENT_S : AGREEMENT_S);
 }
 
 void bench_agree_status(struct bench *bench, enum tr_status status, const char *doing)

@@ -28,7 +28,8 @@ void bench_agree_status(struct bench *bench, enum tr_status status, const char *
 /* Something failed on this rank alone, between two agreements: say it and end all ranks through MPI_Abort(). */
 _Noreturn void bench_die(struct bench *bench, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* End this rank (and so, through the launcher, all) unless armed again within the timeout and `seconds` more. `doing`
+/* End this rank (and so, through the launcher, all) unless armed again within twice the communicator's timeout, a minute
+ * and `seconds` more. `doing`
  * is named in the sentence. */
 void watchdog_arm(const struct bench *bench, double seconds, const char *doing);
 

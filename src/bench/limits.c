@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 static const size_t default_last[TR_MEMORY_COUNT] = {
     [TR_MEMORY_HOST] = (size_t)64 << 20,
@@ -28,28 +27,26 @@ void limits_buffer_bytes(const struct bench *bench, size_t last, size_t *send, s
         *send = *recv = larger(*send, *recv);
 }
 
-/* Bytes of buffers that a rank needs for sizes up to `last`; of the set `memory` alone, or of all. */
-static size_t need(const struct bench *bench, size_t last, bool shared_alone)
+/* Bytes of buffers that a rank needs for sizes up to `last`. */
+static size_t need(const struct bench *bench, size_t last)
 {
     size_t send, recv, sets = 0;
     limits_buffer_bytes(bench, last, &send, &recv);
     for (int memory = 0; memory < BENCH_MEMORY_COUNT; memory++)
-        sets += bench->buffers[memory].used && (!shared_alone || memory == BENCH_OWN);
+        sets += bench->buffers[memory].used;
     return send > SIZE_MAX / 8 || recv > SIZE_MAX / 8 ? SIZE_MAX : sets * (send + recv);
 }
 
-/* A place that buffers come from, free bytes there, and how many ranks share it. */
+/* The memory that buffers come from, free bytes there, and how many ranks share it. */
 struct store {
     char name[96];
     size_t free_bytes;
     size_t ranks;
-    bool shared_alone; /* holds the registered buffers only */
 };
 
 static bool fits(const struct bench *bench, const struct store *store, size_t last)
 {
-    size_t bytes = need(bench, last, store->shared_alone);
-    return bytes <= store->free_bytes / store->ranks;
+    return need(bench, last) <= store->free_bytes / store->ranks;
 }
 
 /* A little less than the largest size that fits, by bisection; 0 if none does. */
@@ -66,19 +63,7 @@ static size_t largest_that_fits(const struct bench *bench, const struct store *s
     return size_round_down(low);
 }
 
-/* Where registered host buffers of all ranks lie; a twentieth is left for MPI and others. */
-static bool shared_memory_store(const struct bench *bench, struct store *store)
-{
-    struct statvfs shm;
-    if (bench->options.plain || statvfs("/dev/shm", &shm) != 0)
-        return false;
-    *store = (struct store){.name = "/dev/shm", .ranks = (size_t)bench->nranks, .shared_alone = true};
-    store->free_bytes = (size_t)shm.f_bavail * shm.f_frsize;
-    store->free_bytes -= store->free_bytes / 20;
-    return true;
-}
-
-/* Memory itself; a twentieth is left for everything else. */
+/* A twentieth is left for everything else. */
 static void memory_store(struct bench *bench, struct store *store)
 {
     bool cuda = bench->backend->memory == TR_MEMORY_CUDA;
@@ -92,23 +77,14 @@ static void memory_store(struct bench *bench, struct store *store)
     store->free_bytes -= store->free_bytes / 20;
 }
 
-/* The first store, over all ranks, that does not hold the sweep; false when there is none. Collective. */
+/* The memory of the first rank where the sweep does not fit; false when there is none. Collective. */
 static bool find_short(struct bench *bench, struct store *shortest)
 {
-    struct store stores[2];
-    int nstores = 1;
-    memory_store(bench, &stores[0]);
-    if (bench->backend->memory == TR_MEMORY_HOST)
-        nstores += shared_memory_store(bench, &stores[1]);
-    int tight = nstores;
-    for (int i = nstores - 1; i >= 0; i--)
-        if (!fits(bench, &stores[i], bench->options.range.last))
-            tight = i;
+    memory_store(bench, shortest);
     struct {
         int good, rank;
-    } mine = {tight == nstores, bench->rank}, first;
+    } mine = {fits(bench, shortest, bench->options.range.last), bench->rank}, first;
     MPI_Allreduce(&mine, &first, 1, MPI_2INT, MPI_MINLOC, MPI_COMM_WORLD);
-    *shortest = stores[tight < nstores ? tight : 0];
     MPI_Bcast(shortest, sizeof *shortest, MPI_BYTE, first.rank, MPI_COMM_WORLD);
     return !first.good;
 }

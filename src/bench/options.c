@@ -68,10 +68,11 @@ static bool set_list(struct parse *parse, const char *option, const char *text, 
     if (strlen(text) >= sizeof list || *text == '\0')
         return refuse(parse, "%s takes names separated by commas, see --help", option);
     strcpy(list, text);
-    for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
+    size_t names = 0;
+    for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest), names++)
         if (!set(parse, name))
             return false;
-    return true;
+    return names > 0 || refuse(parse, "%s takes names separated by commas, not '%s'", option, text);
 }
 
 static bool refuse_name(struct parse *parse, const char *option)
@@ -346,7 +347,7 @@ static const struct {
      set_checks},
     {{"cudagraph", 'G', "N", 0, "capture a batch's calls in a CUDA graph, launch it N times a sample (0: no graph)", 0},
      set_graph_launches},
-    {{"blocking", 'z', "0|1", 0, "wait for each call before the next (0); GPU memory", 0}, set_blocking},
+    {{"blocking", 'z', "0|1", 0, "wait for each call (0); GPU memory", 0}, set_blocking},
     {{"timeout", KEY_TIMEOUT, "SECONDS", 0, "longest wait for a peer (30)", 0}, set_timeout},
     {{"launch-cost", KEY_LAUNCH_COST, NULL, 0,
       "also measure the host time of a launch against an empty kernel's; GPU memory (-v does, too)", 0},

@@ -297,6 +297,9 @@ static void compare(struct rounds *rounds)
 {
     const struct bench *bench = rounds->bench;
     struct bench_point *point = rounds->point;
+    point->winner = point->best_ours = point->best_peer = -1;
+    if (point->shape.count == 0) /* calls that do nothing */
+        return;
     point->winner = fastest(rounds, -1);
     point->best_ours = fastest(rounds, 0);
     point->best_peer = fastest(rounds, 1);

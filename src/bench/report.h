@@ -1,14 +1,15 @@
 /*
  * report.h - where results go: the table on standard output, the JSON file and the CSV file. Only rank 0 reports.
  *
- * Files are opened before anything is measured and written under a temporary name beside the one asked for, which they
- * take when they are complete.
+ * Files are opened before anything is measured and written under a temporary name beside the one asked for (a link: beside
+ * what it leads to), which they take when they are complete. What is no regular file is written straight to.
  */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
 #include "bench/bench.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 struct bench_report {
@@ -34,12 +35,16 @@ void reports_abandon(struct bench *bench);
 
 struct report_file {
     const char *path;
-    char temporary[4096];
-    FILE *stream; /* NULL: none asked for, or finished */
+    char target[PATH_MAX];    /* the path, links resolved; the complete file's name */
+    char temporary[PATH_MAX]; /* its name before; "": written straight to `path` */
+    FILE *stream;             /* NULL: none asked for, or finished */
 };
 
 bool report_file_open(struct report_file *file, const char *path, char *why, size_t size);
 bool report_file_finish(struct report_file *file, char *why, size_t size);
 void report_file_abandon(struct report_file *file);
+
+/* Remove the temporary files of all that are open. Safe in a signal handler; the process ends next. */
+void report_files_remove(void);
 
 #endif

@@ -190,9 +190,10 @@ static void set_speed(json_t *object, const struct bench *bench, const struct be
 {
     bool measured = result->state == BENCH_MEASURED;
     double us = result->time.median;
-    bool has_busbw = measured && bench->nranks > 1;
+    bool has_algbw = measured && point->shape.count > 0;
+    bool has_busbw = has_algbw && bench->nranks > 1;
     json_object_set_new(object, "time_us", measured ? statistics(&result->time) : json_null());
-    json_object_set_new(object, "algbw_gbps", measured ? json_real(bench_algbw(point, us)) : json_null());
+    json_object_set_new(object, "algbw_gbps", has_algbw ? json_real(bench_algbw(point, us)) : json_null());
     json_object_set_new(object, "busbw_gbps", has_busbw ? json_real(bench_busbw(bench, point, us)) : json_null());
     json_object_set_new(object, "skew_us", measured ? json_real(result->skew_us) : json_null());
     json_object_set_new(object, "iterations", measured ? json_integer(result->iterations) : json_null());

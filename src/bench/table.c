@@ -107,11 +107,11 @@ static void table_begin(struct bench *bench)
     print_formulas(bench);
     print_card(bench);
     print_notes(bench);
-    if (!options->verbose)
-        return;
-    printf("# %s\n", bench->info.topology);
-    for (int rank = 0; rank < bench->nranks; rank++)
+    if (options->verbose)
+        printf("# %s\n", bench->info.topology);
+    for (int rank = 0; options->verbose && rank < bench->nranks; rank++)
         print_rank(bench, rank);
+    fflush(stdout); /* the first size may take long */
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
@@ -139,13 +139,16 @@ static void format_algbw(const struct bench *bench, const struct bench_point *po
                          char text[static 16])
 {
     (void)bench;
-    format_number(bench_algbw(point, point->results[contender].time.median), text);
+    if (point->shape.count == 0)
+        snprintf(text, 16, "n.a.");
+    else
+        format_number(bench_algbw(point, point->results[contender].time.median), text);
 }
 
 static void format_busbw(const struct bench *bench, const struct bench_point *point, int contender,
                          char text[static 16])
 {
-    if (bench->nranks == 1)
+    if (bench->nranks == 1 || point->shape.count == 0)
         snprintf(text, 16, "n.a.");
     else
         format_number(bench_busbw(bench, point, point->results[contender].time.median), text);
@@ -187,7 +190,9 @@ static void print_left(const char *text)
 
 static void format_winner(const struct bench *bench, const struct bench_point *point, char text[static LEFT])
 {
-    if (point->winner >= 0)
+    if (point->shape.count == 0)
+        snprintf(text, LEFT, "    winner n.a.");
+    else if (point->winner >= 0)
         snprintf(text, LEFT, "    winner %s", bench->contenders[point->winner].name);
     else
         snprintf(text, LEFT, "    no winner");

@@ -85,6 +85,9 @@ exits 0 3 allgather_bench $quick -b 300 -e 300 -d all -I
 exits 0 1 allreduce_bench $quick -b 8 -e 8
 prints 'busbw .*n\.a\.'
 exits 0 2 allreduce_bench $quick -b 0 -e 0
+prints 'winner n\.a\.'
+exits 0 2 allreduce_bench $quick -b 3 -e 3 # less than an f32
+prints 'winner n\.a\.'
 exits 0 2 allreduce_bench $quick -b 1K -e 1K -B plain -A ring,auto,mpi -p LL,direct
 prints 'ring/LL'
 exits 0 2 allreduce_bench $quick -b 1000 -e 1000 -d f64,float
@@ -104,6 +107,10 @@ exits 0 2 reduce_scatter_bench -h
 prints 'Exit codes'
 exits 0 2 allgather_bench --version
 prints '^allgather_bench (Treering) [0-9]'
+"$build/allreduce_bench" --help >/dev/full 2>"$work/err"
+test $? -eq 1
+ok $? "--help on a full standard output: exit code 1"
+says 'cannot write to standard output'
 
 # ---- Unusable options: a sentence, exit code 2, no run ----
 
@@ -137,6 +144,7 @@ refused "-d: " allreduce_bench -d f99
 refused "-o: " allreduce_bench -o xor
 refused "has no operation" allgather_bench -o sum
 refused "-A: " allreduce_bench -A ring,star
+refused "not ','" allreduce_bench -A ,
 refused "-p: " allreduce_bench -p LL256
 refused "-M: " allreduce_bench -M tape
 refused "-B takes" allreduce_bench -B huge
@@ -146,6 +154,11 @@ refused "--timeout takes" allreduce_bench --timeout nan
 
 exits 4 2 allreduce_bench -M host -A nccl
 says 'needs cuda memory'
+exits 4 2 allreduce_bench $quick -b 8 -e 8 -p LL128
+says '-p LL128: none of our algorithms'
+exits 0 2 allreduce_bench $quick -b 8 -e 8 -A ring,mpi -p LL,LL128
+prints '^# note: -p LL128: none of our algorithms'
+exits 0 2 allreduce_bench $quick -b 8 -e 8 -A mpi -p LL128
 exits 4 2 allreduce_bench -M host -e 1024T
 says 'the largest -e that fits is [0-9]'
 SLURM_NTASKS=8 "$build/allreduce_bench" >"$work/out" 2>"$work/err"
@@ -192,6 +205,26 @@ fi
 test "$(ls "$work" | grep -c tmp)" -eq 0
 ok $? "  and no temporary file is left"
 
+mkdir "$work/folder"
+exits 1 2 allreduce_bench $quick -b 8 -e 8 -J "$work/folder"
+says 'Is a directory'
+is_quiet
+ln -s nowhere "$work/dangling"
+exits 1 2 allreduce_bench $quick -b 8 -e 8 -J "$work/dangling"
+says 'cannot write'
+echo old >"$work/folder/behind.json"
+ln -s folder/behind.json "$work/link.json"
+exits 0 2 allreduce_bench $quick -b 8 -e 8 -J "$work/link.json"
+test -h "$work/link.json" && grep -q treering-bench "$work/folder/behind.json" && test "$(ls "$work/folder")" = behind.json
+ok $? "  a link stays one, and its target is replaced"
+mkfifo "$work/fifo"
+timeout 150 cat "$work/fifo" >"$work/through.csv" &
+reader=$!
+exits 0 2 allreduce_bench $quick -b 8 -e 8 --csv "$work/fifo"
+wait $reader
+test -p "$work/fifo" && grep -q '^collective,' "$work/through.csv" && grep -q '^allreduce,' "$work/through.csv"
+ok $? "  a FIFO stays one, and is written to"
+
 "$build/allreduce_bench" $quick -e 8 >/dev/full 2>"$work/err"
 test $? -eq 1
 ok $? "a full standard output: exit code 1"
@@ -215,20 +248,34 @@ fi
 
 # ---- A rank that dies takes the others with it, and leaves nothing behind ----
 
-shared_files() { # ours, not MPI's
-    ls /dev/shm | grep -v '^vader_segment' | sort
+environment_has() { # environment_has PID VARIABLE=VALUE
+    tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | grep -qx "$2"
 }
-shared_files >"$work/before"
-timeout -k 10 150 mpirun --oversubscribe --bind-to none -n 3 "$build/allreduce_bench" -M host -e 1M --rounds 1000000 \
-    -J "$work/dead.json" >"$work/out" 2>"$work/err" </dev/null &
-launcher=$!
-tries=0
-while ! grep -q '^# f32' "$work/out" && [ $tries -lt 60 ]; do
-    sleep 0.5
-    tries=$((tries + 1))
-done
-mpirun_pid=$(pgrep -P $launcher mpirun | head -1)
-victim=$(pgrep -P "${mpirun_pid:-0}" allreduce_bench | tail -1)
+pid_of_rank() { # pid_of_rank RANK: of the job under way, which alone names $work in its command line
+    for pid in $(pgrep -f "allreduce_bench .*$work/dead.json"); do
+        if environment_has "$pid" "OMPI_COMM_WORLD_RANK=$1"; then
+            echo "$pid"
+        fi
+    done
+}
+none_left() { # no process of the job
+    ! pgrep -f "allreduce_bench .*$work/dead.json" >/dev/null
+}
+start_doomed() { # start_doomed OPTION...: of mpirun; sets launcher
+    : >"$work/out"
+    timeout -k 10 150 mpirun "$@" --oversubscribe --bind-to none -n 3 "$build/allreduce_bench" -M host -A ring \
+        -b 1M -e 1M -n 1000 --rounds 1000000 -J "$work/dead.json" >"$work/out" 2>"$work/err" </dev/null &
+    launcher=$!
+    tries=0
+    while ! grep -q '^# ours/peer' "$work/out" && [ $tries -lt 120 ]; do
+        sleep 0.25
+        tries=$((tries + 1))
+    done
+    sleep 1
+}
+
+start_doomed
+victim=$(pid_of_rank 2)
 [ -n "$victim" ] && kill -9 "$victim"
 wait $launcher
 test $? -eq 137
@@ -236,7 +283,23 @@ ok $? "a rank that was killed ends the run"
 sleep 1
 test ! -e "$work/dead.json" && test "$(ls "$work" | grep -c tmp)" -eq 0
 ok $? "  no file is half written"
-shared_files | cmp -s - "$work/before"
-ok $? "  nothing is left in /dev/shm"
+none_left
+ok $? "  no process is left"
+
+start_doomed --enable-recovery
+victim=$(pid_of_rank 2)
+[ -n "$victim" ] && kill -9 "$victim"
+tries=0
+while ! none_left && [ $tries -lt 80 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+none_left
+ok $? "a rank was killed and mpirun ends no other: they end by themselves, within 8 s"
+wait $launcher
+test "$(grep -c "^allreduce_bench: .*rank 2 (pid $victim" "$work/err")" -eq 2
+ok $? "  and each says which rank died"
+test ! -e "$work/dead.json" && test "$(ls "$work" | grep -c tmp)" -eq 0
+ok $? "  no file is half written"
 
 echo "1..$tests"

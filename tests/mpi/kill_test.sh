@@ -1,8 +1,6 @@
 #!/bin/bash
 # kill_test.sh - a rank of a running job is killed, or stopped: every other rank ends by itself, with a sentence that
 # names it, and nothing stays behind. Speaks TAP. Run from the build's root, or with TR_BUILD naming it; needs Open MPI.
-# the names in /dev/shm are our own
-# shellcheck disable=SC2010
 set -u
 
 build=${TR_BUILD:-.}
@@ -81,8 +79,11 @@ name_it() { # name_it RANK OTHER...: each other rank's sentence names RANK
     done
 }
 
-leaves_nothing() {
-    ! ls /dev/shm | grep -qi treering
+none_lives() { # none_lives RANK...
+    local rank
+    for rank in "$@"; do
+        ! kill -0 "$(pid_of "$rank")" 2>/dev/null || return 1
+    done
 }
 
 mpirun --version 2>/dev/null | grep -q 'Open MPI' || {
@@ -99,8 +100,8 @@ name_it 2 0 1 3
 ok $? "each says that rank 2 has ended"
 await 20 has_ended
 ok $? "the job ends"
-leaves_nothing
-ok $? "no shared memory stays behind"
+none_lives 0 1 2 3
+ok $? "no process stays behind"
 end_job
 
 start_job 2
@@ -110,9 +111,11 @@ await 10 all_have end 0 2 3
 ok $? "a rank is stopped: the others end after their timeout of 2 s"
 grep -q 'waited' "$work/0.end" "$work/2.end" "$work/3.end"
 ok $? "they say that they waited in vain"
+await 10 none_lives 0 2 3
+ok $? "their processes end while the stopped one lives"
+kill -0 "$(pid_of 1)" 2>/dev/null
+ok $? "which nobody but its user ends"
 end_job
-leaves_nothing
-ok $? "no shared memory stays behind"
 
 echo "1..$tests"
 exit $((failures > 0))

@@ -126,6 +126,9 @@ struct tr_config {
     int check_calls;       /* non-zero: compare the arguments of every call over ranks (slow; TREERING_CHECK=1) */
     unsigned first_epoch;  /* where the call counter starts; for tests of its wrap-around; default 1 */
     int no_nccl;           /* non-zero: do not bring up NCCL beside ours */
+    const char *model; /* path of the model from which AUTO chooses (`treering tune` writes it), read by rank 0 while
+                              the communicator is made; "none": the built-in table; NULL: $TREERING_MODEL, else the
+                              one in the user's folder for this machine and number of ranks, else the table */
 };
 
 /* Create a communicator over the ranks of `mpi_comm` (duplicated; the caller keeps its own). Collective.
@@ -163,6 +166,8 @@ struct tr_comm_info {
     char binding[128];     /* the CPUs this rank is bound to, hwloc list syntax, and why */
     char transport[128];   /* how this rank reaches the others: "shared memory", "CUDA IPC, 7 ranks on this GPU, ..." */
     char topology[128];    /* one line: packages, NUMA nodes, cores, PUs, GPUs */
+    char cpu_name[96];     /* the CPU's model; "" where hwloc does not know it */
+    char model[256];       /* what AUTO chooses from: the model's path, or "built-in table" */
     char why_no_nccl[192]; /* a sentence when has_nccl is 0 */
 };
 enum tr_status tr_comm_get_info(const struct tr_comm *comm, struct tr_comm_info *info);

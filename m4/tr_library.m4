@@ -38,9 +38,14 @@ AC_SUBST(UP[]_LIBS)
 m4_popdef([UP])
 ])
 
-# TR_PREFER_STATIC(NAME): name the archive itself in NAME_LIBS where there is one.
+# TR_PREFER_STATIC(NAME): name the archive itself in NAME_LIBS where there is one, for programs. A shared library of ours,
+# for which an archive need not do, links what NAME_SHARED_LDFLAGS names; -Wl keeps libtool from handing that on.
 AC_DEFUN([TR_PREFER_STATIC], [
 m4_pushdef([UP], m4_toupper([$1]))
+UP[]_SHARED_LDFLAGS=`AS_ECHO(["$UP[]_LIBS"]) |
+    $SED 's/-R/-Wl,-rpath,/g; s/-l\(@<:@^ @:>@*\)/-Wl,--push-state,--no-as-needed,-l\1,--pop-state/g'`
+AC_SUBST(UP[_SHARED_LDFLAGS])
+UP[]_PC_LIBS=$UP[]_LIBS
 AS_IF([test $tr_$1 = yes], [
     AS_CASE([$with_$1],
         [yes|guess], [tr_$1_dir=`$PKG_CONFIG --variable=libdir $1 2>/dev/null`],

@@ -1,41 +1,7 @@
-/* allreduce_bench.c - the all-reduce benchmark: every rank has a vector, every rank gets the reduction of all. */
+/* allreduce_bench.c - the all-reduce benchmark. */
 #include "bench/bench.h"
-
-static double busbw_factor(int nranks)
-{
-    return 2.0 * (nranks - 1) / nranks;
-}
-
-/* Every rank's input is read once and every rank's output written once. */
-static double traffic_factor(int nranks)
-{
-    return 2.0 * nranks;
-}
-
-static struct bench_shape shape(size_t bytes, size_t element_bytes, int nranks, int rank)
-{
-    (void)nranks;
-    (void)rank;
-    size_t count = bytes / element_bytes;
-    return (struct bench_shape){.bytes = count * element_bytes, .count = count, .send = count, .recv = count};
-}
-
-static const struct bench_collective allreduce = {
-    .collective = TR_ALLREDUCE,
-    .program = "allreduce_bench",
-    .summary = "Time all-reduce: each algorithm of Treering, NCCL and MPI, interleaved in one run and checked.",
-    .size_text = "bytes of a rank's vector",
-    .busbw_text = "2(n-1)/n",
-    .traffic_text = "2n x size",
-    .reduces = true,
-    .in_place_consumes = true,
-    .busbw_factor = busbw_factor,
-    .traffic_factor = traffic_factor,
-    .shape = shape,
-    .call = tr_allreduce,
-};
 
 int main(int argc, char **argv)
 {
-    return bench_main(&allreduce, argc, argv);
+    return bench_main(&bench_allreduce, argc, argv);
 }

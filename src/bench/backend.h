@@ -9,6 +9,8 @@
 #include "bench/pattern.h"
 #include "treering.h"
 
+#include <stdint.h>
+
 struct bench_backend {
     enum tr_memory memory;
     bool (*open)(int device);
@@ -19,6 +21,10 @@ struct bench_backend {
     bool (*alloc)(size_t bytes, void **ptr);
     void (*release)(void *ptr);
     bool (*wait)(void);
+    bool (*enter)(void); /* note the time at which this rank, or its GPU, gets here; right before clock_start() */
+    /* That time. `own`: on the memory's own clock, which ranks on one GPU share and ranks on one host do; else on the
+     * host's, give or take `uncertainty_ns`. After clock_stop(). */
+    bool (*entered)(bool own, int64_t *ns, int64_t *uncertainty_ns);
     bool (*clock_start)(void);
     bool (*clock_stop)(double *seconds);
     bool (*capture_start)(void); /* graphs: GPU memory alone */

@@ -75,24 +75,38 @@ static bool wait_host(void)
     return true;
 }
 
-static double started;
+static int64_t entered_ns, started_ns;
 
-static double now(void)
+static int64_t now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+static bool enter_host(void)
+{
+    entered_ns = now();
+    return true;
+}
+
+static bool entered_host(bool own, int64_t *ns, int64_t *uncertainty_ns)
+{
+    (void)own;
+    *ns = entered_ns;
+    *uncertainty_ns = 0;
+    return true;
 }
 
 static bool clock_start_host(void)
 {
-    started = now();
+    started_ns = now();
     return true;
 }
 
 static bool clock_stop_host(double *seconds)
 {
-    *seconds = now() - started;
+    *seconds = 1e-9 * (double)(now() - started_ns);
     return true;
 }
 
@@ -124,6 +138,8 @@ const struct bench_backend backend_host = {
     .alloc = alloc_host,
     .release = free,
     .wait = wait_host,
+    .enter = enter_host,
+    .entered = entered_host,
     .clock_start = clock_start_host,
     .clock_stop = clock_stop_host,
     .fill = fill_host,

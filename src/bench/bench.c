@@ -1,21 +1,29 @@
 /* bench.c - the driver: parse, validate, set up, sweep, report. */
 #include "bench/bench.h"
+#include "bench/anchor.h"
 #include "bench/backend.h"
+#include "bench/baseline.h"
 #include "bench/bench_cuda.h"
 #include "bench/buffers.h"
 #include "bench/card.h"
 #include "bench/contender.h"
+#include "bench/entry.h"
 #include "bench/environment.h"
 #include "bench/fail.h"
 #include "bench/launcher.h"
 #include "bench/limits.h"
+#include "bench/match.h"
+#include "bench/place.h"
 #include "bench/point.h"
+#include "bench/progress.h"
 #include "bench/report.h"
+#include "doctor/doctor.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 double bench_algbw(const struct bench_point *point, double us)
@@ -74,6 +82,18 @@ static void check_launcher(struct bench *bench)
     bench_stop(bench, BENCH_EXIT_CANNOT, "%s", why);
 }
 
+static const double launch_wait_s = 30; /* for a rank that does not come */
+
+void bench_check_launch(struct bench *bench)
+{
+    char why[1024];
+    check_launcher(bench);
+    bool good = doctor_quick(bench->collective->program, launch_wait_s, why, sizeof why);
+    watchdog_arm(bench, 0, "starting");
+    if (!good)
+        bench_stop(bench, BENCH_EXIT_CANNOT, "%s", why);
+}
+
 static void check_memory_kind(struct bench *bench)
 {
     bool absent = bench->options.memory == TR_MEMORY_CUDA && bench_cuda_device_count() == 0;
@@ -120,17 +140,26 @@ static void open_communicator(struct bench *bench)
         bench_die(bench, "%s", bench->backend->error());
 }
 
+/* Host memory has one channel. */
+static bool asks_for_blocks(const struct bench_options *options)
+{
+    for (int i = 0; i < options->nchannels; i++)
+        if (options->channels[i] > 1)
+            return true;
+    return false;
+}
+
 /* Options that the parser could not judge before the kind of memory was known. */
 static void check_options_for_memory(struct bench *bench)
 {
     const struct bench_options *options = &bench->options;
     if (bench->backend->memory == TR_MEMORY_CUDA)
         return;
-    const char *option = options->graph_launches ? "-G"
-                         : options->blocking     ? "-z 1"
-                         : options->launch_cost  ? "--launch-cost"
-                         : options->channels > 1 ? "--channels"
-                                                 : NULL;
+    const char *option = options->graph_launches    ? "-G"
+                         : options->blocking        ? "-z 1"
+                         : options->launch_cost     ? "--launch-cost"
+                         : asks_for_blocks(options) ? "--channels"
+                                                    : NULL;
     if (option)
         bench_stop(bench, BENCH_EXIT_USAGE, "%s needs GPU memory and this run is on host memory: leave it out", option);
 }
@@ -147,18 +176,46 @@ static void note_shared_device(struct bench *bench)
                    most);
 }
 
+/* The seed of the contenders' order: given, or drawn by rank 0. */
+static void choose_seed(struct bench *bench)
+{
+    uint32_t drawn = 0; /* short enough to type again */
+    if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+        drawn = (uint32_t)getpid();
+    bench->seed = bench->options.seed_given ? bench->options.seed : drawn;
+    MPI_Bcast(&bench->seed, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    bench->random.state = bench->seed;
+    bench->order = calloc((size_t)bench->ncontenders, sizeof *bench->order);
+    if (!bench->order)
+        bench_die(bench, "no memory for the order of %d contenders", bench->ncontenders);
+}
+
+/* CLOCK_MONOTONIC, and a GPU's clock as it is compared with it, are a host's own. */
+static void compare_hosts(struct bench *bench)
+{
+    bench->common_clock = true;
+    for (int r = 0; r < bench->nranks; r++)
+        bench->common_clock &= strcmp(bench->infos[r].host, bench->infos[0].host) == 0;
+}
+
 static void set_up(struct bench *bench)
 {
-    check_launcher(bench);
+    bench_check_launch(bench);
     reports_open(bench);
     check_memory_kind(bench);
     open_communicator(bench);
     check_options_for_memory(bench);
     note_shared_device(bench);
+    compare_hosts(bench);
+    places_gather(bench);
+    baseline_open(bench);
     contenders_select(bench);
+    choose_seed(bench);
     limits_settle(bench);
+    baseline_expect(bench);
     buffers_open(bench);
     card_measure(bench);
+    progress_open(bench);
 }
 
 /* ---- Sweep ------------------------------------------------------------------------------------------------------- */
@@ -187,30 +244,76 @@ static void note_early_end(struct bench *bench, size_t size)
                size_format(size, next), size_format(bench->options.range.last, last));
 }
 
-static void sweep_sizes(struct bench *bench, enum tr_datatype datatype, enum tr_op op, struct bench_point *point)
+static struct bench_point *add_point(struct bench *bench)
+{
+    size_t bytes = ((size_t)bench->npoints + 1) * sizeof *bench->points;
+    struct bench_point **grown = realloc(bench->points, bytes);
+    struct bench_point *point = malloc(sizeof *point);
+    if (!grown || !point)
+        bench_die(bench, "no memory for %d points", bench->npoints + 1);
+    bench->points = grown;
+    return point;
+}
+
+static void measure_size(struct bench *bench, size_t size, enum tr_datatype datatype, enum tr_op op)
+{
+    struct bench_point *point = add_point(bench);
+    point_measure(bench, size, datatype, op, point);
+    bench->points[bench->npoints++] = point;
+    progress_clear();
+    reports_row(bench, point);
+    if (anchors_measure(bench, false))
+        reports_anchor(bench);
+}
+
+static void sweep_sizes(struct bench *bench, enum tr_datatype datatype, enum tr_op op)
 {
     size_t size = bench->options.range.first;
     double began = MPI_Wtime(), size_began;
     do {
         size_began = MPI_Wtime();
-        point_measure(bench, size, datatype, op, point);
-        reports_point(bench, point);
+        measure_size(bench, size, datatype, op);
         if (!size_next(&bench->options.range, size, &size))
             return;
     } while (!is_long(bench, began, size_began, size));
     note_early_end(bench, size);
 }
 
+/* No anchor was measured after it yet. */
+static bool last_point_is_open(const struct bench *bench)
+{
+    return bench->npoints > 0 && bench->points[bench->npoints - 1]->anchor == bench->anchors.n - 1;
+}
+
 static void sweep(struct bench *bench)
 {
-    struct bench_point *point = malloc(sizeof *point);
-    if (!point)
-        bench_die(bench, "no memory for a point");
+    bench->began = MPI_Wtime();
+    anchors_open(bench);
+    anchors_measure(bench, true);
     for (int datatype = 0; datatype < TR_DATATYPE_COUNT; datatype++)
         for (int op = 0; op < TR_OP_COUNT; op++)
-            if (bench->options.datatypes[datatype] && bench->options.ops[op])
-                sweep_sizes(bench, (enum tr_datatype)datatype, (enum tr_op)op, point);
-    free(point);
+            if (bench->options.datatypes[datatype] && bench->options.ops[op]) {
+                sweep_sizes(bench, (enum tr_datatype)datatype, (enum tr_op)op);
+                reports_group(bench, (enum tr_datatype)datatype, (enum tr_op)op);
+            }
+    if (last_point_is_open(bench) && anchors_measure(bench, true))
+        reports_anchor(bench);
+    entry_gather(bench);
+    anchors_note(bench);
+}
+
+static void free_results(struct bench *bench)
+{
+    for (int p = 0; p < bench->npoints; p++)
+        point_free(bench->points[p], bench->ncontenders);
+    free(bench->points);
+    baseline_free(bench->baseline);
+    anchors_close(bench);
+    free(bench->entries);
+    free(bench->places);
+    free(bench->infos);
+    free(bench->order);
+    free(bench->contenders);
 }
 
 static void tear_down(struct bench *bench)
@@ -221,17 +324,41 @@ static void tear_down(struct bench *bench)
     struct tr_comm *comm = bench->comm;
     bench->comm = NULL;
     bench_agree_status(bench, tr_comm_destroy(comm), "destroying the communicator");
-    free(bench->infos);
+}
+
+/* What was found ends the run with its own exit code. */
+static void judge(struct bench *bench)
+{
+    if (bench->first_wrong[0])
+        bench_stop(bench, BENCH_EXIT_WRONG, "wrong data: %s: this is a bug, please report it", bench->first_wrong);
+    baseline_judge(bench);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 
-static void start_mpi(struct bench *bench, int *argc, char ***argv)
+void bench_start(struct bench *bench, int *argc, char ***argv)
 {
     gethostname(bench->host, sizeof bench->host - 1);
     MPI_Init(argc, argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &bench->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &bench->nranks);
+    watchdog_start(bench);
+}
+
+void bench_measure(struct bench *bench)
+{
+    set_up(bench);
+    reports_begin(bench);
+    sweep(bench);
+    baseline_finish(bench);
+    reports_finish(bench);
+    tear_down(bench);
+    judge(bench);
+    free_results(bench);
+    struct bench started = {
+        .collective = bench->collective, .options = bench->options, .rank = bench->rank, .nranks = bench->nranks};
+    memcpy(started.host, bench->host, sizeof started.host);
+    *bench = started;
 }
 
 int bench_main(const struct bench_collective *collective, int argc, char **argv)
@@ -241,18 +368,9 @@ int bench_main(const struct bench_collective *collective, int argc, char **argv)
     enum options_outcome outcome = options_parse(collective, argc, argv, false, &bench.options);
     if (answer(collective, outcome))
         return end_answer(collective);
-    start_mpi(&bench, &argc, &argv);
-    if (outcome == OPTIONS_BAD) {
-        if (bench.rank == 0)
-            options_parse(collective, argc, argv, true, &bench.options);
-        bench_end(&bench, BENCH_EXIT_USAGE);
-    }
-    set_up(&bench);
-    reports_begin(&bench);
-    sweep(&bench);
-    reports_finish(&bench);
-    tear_down(&bench);
-    if (bench.first_wrong[0])
-        bench_stop(&bench, BENCH_EXIT_WRONG, "wrong data: %s: this is a bug, please report it", bench.first_wrong);
+    bench_start(&bench, &argc, &argv);
+    match_refuse_bad(&bench, outcome == OPTIONS_BAD, argc, argv);
+    match_options(&bench);
+    bench_measure(&bench);
     bench_end(&bench, BENCH_EXIT_OK);
 }

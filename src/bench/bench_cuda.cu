@@ -3,13 +3,17 @@
 
 #include <cuda_runtime.h>
 #include <stdio.h>
+#include <time.h>
 
 /* What bench_cuda_open() created. */
 static struct {
     cudaStream_t stream;
     cudaEvent_t start, stop;
-    unsigned long long *wrong; /* on the device */
+    unsigned long long *wrong;  /* on the device */
+    unsigned long long *stamps; /* nanoseconds by the GPU's clock, in host memory that it writes: STAMP_ENTRY, ... */
 } cuda;
+
+enum { STAMP_ENTRY, STAMP_NOW, STAMPS };
 
 static char error_text[512];
 
@@ -40,11 +44,14 @@ extern "C" bool bench_cuda_open(int device)
            check(cudaStreamCreateWithFlags(&cuda.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags") &&
            check(cudaEventCreate(&cuda.start), "cudaEventCreate") &&
            check(cudaEventCreate(&cuda.stop), "cudaEventCreate") &&
-           check(cudaMalloc((void **)&cuda.wrong, sizeof *cuda.wrong), "cudaMalloc");
+           check(cudaMalloc((void **)&cuda.wrong, sizeof *cuda.wrong), "cudaMalloc") &&
+           check(cudaMallocHost((void **)&cuda.stamps, STAMPS * sizeof *cuda.stamps), "cudaMallocHost");
 }
 
 extern "C" void bench_cuda_close(void)
 {
+    if (cuda.stamps)
+        cudaFreeHost(cuda.stamps);
     if (cuda.wrong)
         cudaFree(cuda.wrong);
     if (cuda.stop)
@@ -202,6 +209,49 @@ __global__ void count_wrong_kernel(const __grid_constant__ struct pattern p, con
     }
     if (wrong)
         atomicAdd(total, wrong);
+}
+
+__global__ void stamp_kernel(unsigned long long *stamp)
+{
+    unsigned long long ns;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+    *stamp = ns;
+}
+
+extern "C" bool bench_cuda_enter(void)
+{
+    stamp_kernel<<<1, 1, 0, cuda.stream>>>(&cuda.stamps[STAMP_ENTRY]);
+    return check(cudaGetLastError(), "stamp_kernel");
+}
+
+static int64_t host_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+/* The two clocks are compared right after the batch, so that what they drift apart in a run does not count: the GPU's was
+ * read between two readings of the host's; of a few tries the one that took least. */
+extern "C" bool bench_cuda_entered(bool own, int64_t *ns, int64_t *uncertainty_ns)
+{
+    enum { TRIES = 3 };
+    int64_t entry = (int64_t)cuda.stamps[STAMP_ENTRY], width = INT64_MAX;
+    *ns = entry;
+    *uncertainty_ns = 0;
+    for (int i = 0; i < TRIES && !own; i++) {
+        int64_t before = host_now();
+        stamp_kernel<<<1, 1, 0, cuda.stream>>>(&cuda.stamps[STAMP_NOW]);
+        if (!check(cudaGetLastError(), "stamp_kernel") || !bench_cuda_wait())
+            return false;
+        int64_t after = host_now();
+        if (after - before >= width)
+            continue;
+        width = after - before;
+        *ns = entry - (int64_t)cuda.stamps[STAMP_NOW] + before + width / 2;
+        *uncertainty_ns = width / 2;
+    }
+    return true;
 }
 
 extern "C" bool bench_cuda_fill(const struct pattern *pattern, int rank, void *data, size_t count)

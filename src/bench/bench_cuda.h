@@ -34,6 +34,10 @@ void bench_cuda_free(void *ptr);
 
 /* Wait for the stream. */
 bool bench_cuda_wait(void);
+/* Note the time at which the stream gets here; and, once it has been waited for, that time in nanoseconds: `own`, by the
+ * GPU's clock, else by the host's (CLOCK_MONOTONIC), give or take `uncertainty_ns`. */
+bool bench_cuda_enter(void);
+bool bench_cuda_entered(bool own, int64_t *ns, int64_t *uncertainty_ns);
 /* Time between two points of the stream; stop waits for the stream. */
 bool bench_cuda_clock_start(void);
 bool bench_cuda_clock_stop(double *seconds);

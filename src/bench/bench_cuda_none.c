@@ -51,6 +51,16 @@ bool bench_cuda_wait(void)
     return false;
 }
 
+bool bench_cuda_enter(void)
+{
+    return false;
+}
+
+bool bench_cuda_entered(bool own ABSENT, int64_t *ns ABSENT, int64_t *uncertainty_ns ABSENT)
+{
+    return false;
+}
+
 bool bench_cuda_clock_start(void)
 {
     return false;

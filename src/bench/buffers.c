@@ -85,3 +85,16 @@ struct buffers_pointers buffers_of(const struct bench *bench, const struct bench
     return (struct buffers_pointers){base + shape->send_in_place * element_bytes,
                                      base + shape->recv_in_place * element_bytes};
 }
+
+void buffers_fill(struct bench *bench, const struct bench_shape *shape, enum tr_datatype datatype,
+                  const struct pattern *pattern)
+{
+    for (int kind = 0; kind < BENCH_MEMORY_COUNT; kind++) {
+        const struct bench_contender any = {.memory = (enum bench_memory)kind};
+        if (!bench->buffers[kind].used)
+            continue;
+        void *send = buffers_of(bench, &any, shape, tr_datatype_size(datatype), false).send;
+        if (!bench->backend->fill(pattern, bench->rank, send, shape->send) || !bench->backend->wait())
+            bench_die(bench, "%s", bench->backend->error());
+    }
+}

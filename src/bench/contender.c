@@ -4,6 +4,7 @@
 #include "bench/fail.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* All contenders, in the order of the table's columns. */
@@ -31,7 +32,7 @@ enum tr_status contender_choose(struct bench *bench, const struct bench_contende
     struct tr_tuning tuning = {
         .algorithm = contender->algorithm,
         .protocol = contender->protocol,
-        .channels = contender->peer ? 0 : bench->options.channels,
+        .channels = contender->channels,
     };
     return tr_comm_set_tuning(bench->comm, &tuning);
 }
@@ -89,7 +90,8 @@ static bool served(struct bench *bench, const struct bench_contender *contender,
     if (status == TR_OK)
         status = tr_comm_resolve(bench->comm, bench->collective->collective, 1, datatype, TR_SUM, !bench->options.plain,
                                  &resolved);
-    if (status == TR_ERR_UNSUPPORTED) {
+    bool too_many = status == TR_ERR_ARGUMENT && contender->channels > 0; /* more than the communicator's most */
+    if (status == TR_ERR_UNSUPPORTED || too_many) {
         snprintf(why, size, "%s", tr_last_error());
         return false;
     }
@@ -133,36 +135,59 @@ static void note_absence(struct bench *bench, int row, const struct bench_conten
         bench_note(bench, "%s is left out: %s", contender->name, why);
 }
 
-static void add(struct bench *bench, int row, enum tr_protocol protocol)
+/* "ring", "ring/LL", "ring/x16", "ring/LL/x16": what was asked for, not what is left to the library. */
+static void name_contender(struct bench_contender *contender)
+{
+    char protocol[16] = "", channels[16] = "";
+    if (contender->protocol != TR_PROTOCOL_AUTO)
+        snprintf(protocol, sizeof protocol, "/%s", tr_protocol_name(contender->protocol));
+    if (contender->channels)
+        snprintf(channels, sizeof channels, "/x%d", contender->channels);
+    snprintf(contender->name, sizeof contender->name, "%s%s%s", tr_algorithm_name(contender->algorithm), protocol,
+             channels);
+}
+
+static void keep(struct bench *bench, const struct bench_contender *contender)
+{
+    size_t bytes = ((size_t)bench->ncontenders + 1) * sizeof *bench->contenders;
+    struct bench_contender *grown = realloc(bench->contenders, bytes);
+    if (!grown)
+        bench_die(bench, "no memory for %d contenders: give fewer -A, -p or --channels", bench->ncontenders + 1);
+    bench->contenders = grown;
+    bench->contenders[bench->ncontenders++] = *contender;
+    bench->buffers[contender->memory].used = true;
+}
+
+static void add(struct bench *bench, int row, enum tr_protocol protocol, int channels)
 {
     struct bench_contender contender = {.algorithm = known[row].algorithm,
-                                        .protocol = known[row].peer ? TR_PROTOCOL_AUTO : protocol,
+                                        .protocol = protocol,
+                                        .channels = channels,
                                         .peer = known[row].peer,
                                         .memory = known[row].memory};
-    const char *name = tr_algorithm_name(contender.algorithm);
-    if (contender.protocol == TR_PROTOCOL_AUTO)
-        snprintf(contender.name, sizeof contender.name, "%s", name);
-    else
-        snprintf(contender.name, sizeof contender.name, "%s/%s", name, tr_protocol_name(protocol));
     char why[512];
+    name_contender(&contender);
     if (!applies(bench, row, &contender, why, sizeof why)) {
         note_absence(bench, row, &contender, why);
         return;
     }
-    bench->contenders[bench->ncontenders++] = contender;
-    bench->buffers[contender.memory].used = true;
+    keep(bench, &contender);
 }
 
-/* A library takes part once, whatever the protocols. */
+/* A library takes part once, whatever the protocols and channels; `auto` chooses its channels. */
 static void add_row(struct bench *bench, int row)
 {
+    const struct bench_options *options = &bench->options;
+    bool automatic = known[row].algorithm == TR_ALGORITHM_AUTO;
     if (known[row].peer) {
-        add(bench, row, TR_PROTOCOL_AUTO);
+        add(bench, row, TR_PROTOCOL_AUTO, 0);
         return;
     }
     for (int protocol = 0; protocol < TR_PROTOCOL_COUNT; protocol++)
-        if (bench->options.protocols[protocol])
-            add(bench, row, (enum tr_protocol)protocol);
+        for (int i = 0; options->protocols[protocol] && (i < options->nchannels || i == 0); i++)
+            if (!automatic || i == 0)
+                add(bench, row, (enum tr_protocol)protocol,
+                    options->nchannels && !automatic ? options->channels[i] : 0);
 }
 
 static bool asks_for_row(const struct bench *bench, int row)

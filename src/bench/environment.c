@@ -4,11 +4,12 @@
 #include "bench/backend.h"
 #include "bench/bench_cuda.h"
 #include "bench/revision.h"
+#include "doctor/mps.h"
+#include "doctor/nvml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,8 +18,40 @@ extern char **environ;
 
 /* ---- Variables --------------------------------------------------------------------------------------------------- */
 
-static const char *const allowed[] = {"CUDA_VISIBLE_DEVICES", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"};
-static const char *const allowed_prefixes[] = {"NCCL_", "TREERING_", "CUDA_MPS_"};
+/* What changes where ranks run, how they talk, and how fast. */
+static const char *const allowed[] = {
+    "CUDA_CACHE_DISABLE",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_VISIBLE_DEVICES",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "NVIDIA_VISIBLE_DEVICES",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_MCA_btl",
+    "OMPI_MCA_coll",
+    "OMPI_MCA_hwloc_base_binding_policy",
+    "OMPI_MCA_mtl",
+    "OMPI_MCA_osc",
+    "OMPI_MCA_pml",
+    "OMPI_MCA_rmaps_base_oversubscribe",
+    "PMI_SIZE",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_CPU_BIND",
+    "SLURM_CPU_BIND_TYPE",
+    "SLURM_GPUS_PER_NODE",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_MEM_BIND",
+    "SLURM_NTASKS",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_STEP_NUM_TASKS",
+};
+static const char *const allowed_prefixes[] = {"CUDA_MPS_",      "MALLOC_", "NCCL_",     "OMPI_MCA_btl_",
+                                               "OMPI_MCA_coll_", "OMP_",    "TREERING_", "UCX_"};
 
 static bool is_allowed(const char *entry, size_t name_length)
 {
@@ -46,11 +79,8 @@ bool environment_variable(int i, char *name, size_t size, const char **value)
 
 bool environment_has_mps(void)
 {
-    const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
-    char path[512];
-    struct stat control;
-    snprintf(path, sizeof path, "%s/control", folder && *folder ? folder : "/tmp/nvidia-mps");
-    return stat(path, &control) == 0;
+    char folder[512];
+    return mps_look(folder, sizeof folder) == MPS_ANSWERS;
 }
 
 /* ---- Facts ------------------------------------------------------------------------------------------------------- */
@@ -105,6 +135,22 @@ static void add_file(struct facts *list, const char *key, const char *path, cons
         add_text(list, key, text);
 }
 
+/* Settings of the kernel that a time depends on, as it writes them. */
+static const struct {
+    const char *key, *path;
+} settings[] = {
+    {"cpu_governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"},
+    {"cpu_khz_least", "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_min_freq"},
+    {"cpu_khz_most", "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"},
+    {"cpu_boost", "/sys/devices/system/cpu/cpufreq/boost"},
+    {"cpu_no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo"},
+    {"smt", "/sys/devices/system/cpu/smt/control"},
+    {"clock_source", "/sys/devices/system/clocksource/clocksource0/current_clocksource"},
+    {"numa_balancing", "/proc/sys/kernel/numa_balancing"},
+    {"huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled"},
+    {"load_at_start", "/proc/loadavg"},
+};
+
 static void add_host(struct facts *list, const struct bench *bench)
 {
     struct utsname system;
@@ -116,10 +162,26 @@ static void add_host(struct facts *list, const struct bench *bench)
     add_file(list, "cpu", "/proc/cpuinfo", "model name");
     add_number(list, "cpus_online", (double)sysconf(_SC_NPROCESSORS_ONLN));
     add_file(list, "cpu_mhz", "/proc/cpuinfo", "cpu MHz");
-    add_file(list, "cpu_governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "");
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        add_file(list, settings[i].key, settings[i].path, "");
     add_file(list, "memory_total", "/proc/meminfo", "MemTotal");
     add_text(list, "topology", bench->info.topology);
     add_text(list, "binding_rank0", bench->info.binding);
+}
+
+/* Clocks now, and why they are low, of rank 0's GPU. */
+static void add_card(struct facts *list, const struct bench *bench)
+{
+    struct doctor_card card;
+    doctor_nvml_look_at_clocks(bench->info.device_uuid, &card);
+    if (!card.known)
+        return;
+    add_number(list, "gpu_sm_clock_mhz", card.sm_mhz);
+    add_number(list, "gpu_memory_clock_mhz", card.memory_mhz);
+    add_number(list, "gpu_celsius", card.celsius);
+    const char *reason = doctor_nvml_reason(card.slowed);
+    if (reason)
+        add_text(list, "gpu_slowed_by", reason);
 }
 
 static void add_cuda(struct facts *list, const struct bench *bench)
@@ -132,6 +194,7 @@ static void add_cuda(struct facts *list, const struct bench *bench)
     add_number(list, "gpu_memory_bytes", (double)versions.memory_bytes);
     add_number(list, "gpu_sm_clock_max_mhz", versions.sm_clock_khz / 1000.0);
     add_number(list, "gpu_memory_clock_max_mhz", versions.memory_clock_khz / 1000.0);
+    add_card(list, bench);
     add_number(list, "gpus_visible", bench_cuda_device_count());
     add_number(list, "ranks_on_gpu_rank0", bench->info.ranks_on_device);
     add_number(list, "mps", environment_has_mps());
@@ -151,6 +214,7 @@ static void add_software(struct facts *list, const struct bench *bench)
         add_number(list, "nccl", bench->info.nccl_version);
     add_text(list, "treering", tr_version());
     add_text(list, "git_revision", TR_GIT_REVISION);
+    add_text(list, "auto_chooses_from", bench->info.model);
     add_text(list, "compiler", __VERSION__);
 }
 

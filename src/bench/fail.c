@@ -1,7 +1,9 @@
 /* fail.c - how a run ends. */
 #include "bench/fail.h"
+#include "bench/progress.h"
 #include "bench/report.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
@@ -9,30 +11,115 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SENTENCE = 1024 };
 
-/* ---- Watchdog ---------------------------------------------------------------------------------------------------- */
+/* ---- Watchdog ----------------------------------------------------------------------------------------------------
+
+ * An alarm ticks once a second while a rank gets nowhere, for a launcher may keep the other ranks when one dies
+ * (mpirun --enable-recovery), and MPI then waits for ever: a tick that finds a process of this host gone says so and ends
+ * this rank at the next one. At the deadline the rank ends anyhow. Whoever gets somewhere arms anew before a tick is due. */
 
 static char last_words[SENTENCE];
 static volatile sig_atomic_t last_code = BENCH_EXIT_FAILED;
+static struct timespec deadline; /* CLOCK_MONOTONIC */
 
-static void on_alarm(int signal)
+/* The other ranks of this host. */
+static struct {
+    int n;
+    pid_t *pids;
+    char (*words)[SENTENCE / 2];    /* to say when one is gone: a signal handler may not format */
+    volatile sig_atomic_t on, gone; /* gone: 1 + the one that a tick found gone */
+} peers;
+
+static void leave(const char *words)
 {
-    (void)signal;
-    ssize_t written = write(STDERR_FILENO, last_words, strlen(last_words));
+    ssize_t written = write(STDERR_FILENO, words, strlen(words));
     (void)written;
     report_files_remove();
     _exit(last_code);
 }
 
+/* The launcher buries its children at once, so that what is dead is gone. */
+static int find_gone(void)
+{
+    for (int i = 0; i < peers.n; i++)
+        if (kill(peers.pids[i], 0) != 0 && errno == ESRCH)
+            return i + 1;
+    return 0;
+}
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    int kept = errno;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec > deadline.tv_sec || (now.tv_sec == deadline.tv_sec && now.tv_nsec >= deadline.tv_nsec))
+        leave(last_words);
+    if (peers.on && peers.gone)
+        leave(peers.words[peers.gone - 1]);
+    if (peers.on)
+        peers.gone = find_gone();
+    alarm(1);
+    errno = kept;
+}
+
 /* In `seconds`, unless armed again before, leave with what last_words holds by then. */
 static void set_alarm(unsigned seconds)
 {
-    struct sigaction action = {.sa_handler = on_alarm};
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += seconds;
     sigaction(SIGALRM, &action, NULL);
-    alarm(seconds);
+    alarm(1);
+}
+
+/* What a rank is known by on its host; a process id means something in its own namespace alone. */
+struct identity {
+    char host[64];
+    ino_t namespace;
+    pid_t pid;
+};
+
+static struct identity identify(const struct bench *bench)
+{
+    struct identity mine;
+    struct stat status;
+    memset(&mine, 0, sizeof mine);
+    snprintf(mine.host, sizeof mine.host, "%s", bench->host);
+    mine.namespace = stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+    mine.pid = getpid();
+    return mine;
+}
+
+static void watch(const struct bench *bench, int rank, const struct identity *peer)
+{
+    snprintf(peers.words[peers.n], sizeof peers.words[0],
+             "%s: rank %d on %s: rank %d (pid %ld) has ended while this rank waited for it in MPI: see why it did\n",
+             bench->collective->program, bench->rank, bench->host, rank, (long)peer->pid);
+    peers.pids[peers.n++] = peer->pid;
+}
+
+void watchdog_start(struct bench *bench)
+{
+    size_t n = (size_t)bench->nranks;
+    struct identity mine = identify(bench), *all = calloc(n, sizeof *all);
+    peers.pids = calloc(n, sizeof *peers.pids);
+    peers.words = calloc(n, sizeof *peers.words);
+    if (!all || !peers.pids || !peers.words)
+        bench_die(bench, "no memory for %zu process ids", n);
+    MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
+    for (int r = 0; r < bench->nranks; r++)
+        if (r != bench->rank && mine.namespace && all[r].namespace == mine.namespace &&
+            strcmp(all[r].host, mine.host) == 0)
+            watch(bench, r, &all[r]);
+    free(all);
+    peers.on = 1;
+    watchdog_arm(bench, 0, "starting");
 }
 
 enum { DEFAULT_TIMEOUT_S = 30, GRACE_S = 60 };
@@ -63,6 +150,7 @@ void watchdog_arm(const struct bench *bench, double seconds, const char *doing)
     double wanted = 2 * timeout_of(bench) + GRACE_S + seconds;
     unsigned limit = wanted < INT_MAX ? (unsigned)wanted : INT_MAX;
     alarm(0);
+    peers.gone = 0;
     snprintf(last_words, sizeof last_words,
              "%s: rank %d on %s: no progress for %u s (%s): a rank hangs or died, look at the other ranks\n",
              bench->collective->program, bench->rank, bench->host, limit, doing);
@@ -82,16 +170,19 @@ static void watchdog_arm_sentence(const struct bench *bench, enum bench_exit cod
 _Noreturn void bench_end(struct bench *bench, enum bench_exit code)
 {
     watchdog_arm(bench, 0, "ending the run");
+    progress_clear();
     reports_abandon(bench);
     fflush(stdout);
     fflush(stderr);
     MPI_Barrier(MPI_COMM_WORLD);
+    peers.on = 0; /* from here on a process that ends has done its work */
     MPI_Finalize();
     exit(code);
 }
 
 static void say(const struct bench *bench, const char *sentence)
 {
+    progress_clear();
     fflush(stdout);
     fprintf(stderr, "%s: %s\n", bench->collective->program, sentence);
     fflush(stderr);

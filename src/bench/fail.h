@@ -28,6 +28,10 @@ void bench_agree_status(struct bench *bench, enum tr_status status, const char *
 /* Something failed on this rank alone, between two agreements: say it and end all ranks through MPI_Abort(). */
 _Noreturn void bench_die(struct bench *bench, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Exchange process ids, so that a rank of this host that dies is noticed within seconds, even inside MPI. Collective;
+ * right after MPI_Init(). */
+void watchdog_start(struct bench *bench);
+
 /* End this rank (and so, through the launcher, all) unless armed again within twice the communicator's timeout, a minute
  * and `seconds` more. `doing`
  * is named in the sentence. */

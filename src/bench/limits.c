@@ -123,9 +123,9 @@ static void refuse_range(struct bench *bench, const struct store *store)
     size_format(size_round_down(store->free_bytes), free_text);
     if (fit == 0)
         bench_stop(bench, BENCH_EXIT_CANNOT,
-                   "the buffers do not fit: %s has %s free for %zu ranks: free some, or run "
+                   "the buffers do not fit: %s has %s free for %zu %s: free some, or run "
                    "fewer ranks",
-                   store->name, free_text, store->ranks);
+                   store->name, free_text, store->ranks, store->ranks == 1 ? "rank" : "ranks");
     bench_stop(bench, BENCH_EXIT_CANNOT,
                "buffers for sizes up to %s do not fit: %s has %s free for %zu %s: the largest -e that fits is %s",
                asked, store->name, free_text, store->ranks, store->ranks == 1 ? "rank" : "ranks",
@@ -144,6 +144,7 @@ void limits_settle(struct bench *bench)
         refuse_range(bench, &store);
     char largest[SIZE_TEXT], free_text[SIZE_TEXT];
     options->range.last = fit;
-    bench_note(bench, "sizes end at %s, since %s has %s free for %zu ranks' buffers", size_format(fit, largest),
-               store.name, size_format(size_round_down(store.free_bytes), free_text), store.ranks);
+    bench_note(bench, "sizes end at %s, since %s has %s free for the buffers of %zu %s", size_format(fit, largest),
+               store.name, size_format(size_round_down(store.free_bytes), free_text), store.ranks,
+               store.ranks == 1 ? "rank" : "ranks");
 }

@@ -19,7 +19,7 @@ struct parse {
     const struct bench_collective *collective;
     struct bench_options *options;
     enum options_outcome outcome;
-    bool step_given, factor_given;
+    bool step_given, factor_given, tolerance_given;
     char why[512]; /* what is wrong with an option's value and what to give instead */
 };
 
@@ -243,19 +243,97 @@ static bool set_buffers(struct parse *parse, const char *text)
            refuse(parse, "-B takes registered or plain, not '%s'", text);
 }
 
+static bool add_channels(struct parse *parse, const char *text)
+{
+    struct bench_options *options = parse->options;
+    int channels = 0;
+    if (!set_count(parse, "--channels", text, 1, &channels))
+        return false;
+    for (int i = 0; i < options->nchannels; i++)
+        if (options->channels[i] == channels)
+            return true;
+    if (options->nchannels == OPTIONS_MOST_CHANNELS)
+        return refuse(parse, "--channels takes at most %d numbers: leave some out", OPTIONS_MOST_CHANNELS);
+    options->channels[options->nchannels++] = channels;
+    return true;
+}
+
 static bool set_channels(struct parse *parse, const char *text)
 {
-    return set_count(parse, "--channels", text, 1, &parse->options->channels);
+    return set_list(parse, "--channels", text, add_channels);
+}
+
+static bool set_seconds(struct parse *parse, const char *option, const char *text, double *seconds)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value > 0 && value <= 86400))
+        return refuse(parse, "%s takes seconds, more than 0 and at most 86400, not '%s'", option, text);
+    *seconds = value;
+    return true;
 }
 
 static bool set_timeout(struct parse *parse, const char *text)
 {
+    return set_seconds(parse, "--timeout", text, &parse->options->timeout_s);
+}
+
+static bool set_time_limit(struct parse *parse, const char *text)
+{
+    return set_seconds(parse, "--time-limit", text, &parse->options->time_limit_s);
+}
+
+/* A share, as "5%" or 0.05. */
+static bool set_share(struct parse *parse, const char *option, const char *text, double *share)
+{
     char *end;
-    double seconds = strtod(text, &end);
-    if (end == text || *end || !(seconds > 0 && seconds <= 86400))
-        return refuse(parse, "--timeout takes seconds, more than 0 and at most 86400, not '%s'", text);
-    parse->options->timeout_s = seconds;
+    double value = strtod(text, &end);
+    bool read = end != text;
+    if (read && *end == '%') {
+        value /= 100;
+        end++;
+    }
+    if (!read || *end || !(value > 0 && value <= 10))
+        return refuse(parse, "%s takes a share, more than 0 and at most 1000%%, such as 5%% or 0.05, not '%s'", option,
+                      text);
+    *share = value;
     return true;
+}
+
+static bool set_ci(struct parse *parse, const char *text)
+{
+    return set_share(parse, "--ci", text, &parse->options->ci_share);
+}
+
+static bool set_drift(struct parse *parse, const char *text)
+{
+    return set_share(parse, "--drift", text, &parse->options->drift_share);
+}
+
+static bool set_tolerance(struct parse *parse, const char *text)
+{
+    parse->tolerance_given = true;
+    return set_share(parse, "--tolerance", text, &parse->options->tolerance);
+}
+
+/* What a JSON number holds exactly everywhere. */
+static bool set_seed(struct parse *parse, const char *text)
+{
+    static const unsigned long long most = (1ULL << 53) - 1;
+    char *end;
+    errno = 0;
+    unsigned long long seed = strtoull(text, &end, 10);
+    if (errno || end == text || *end || *text == '-' || seed > most)
+        return refuse(parse, "--seed takes a whole number from 0 to %llu, not '%s'", most, text);
+    parse->options->seed = seed;
+    parse->options->seed_given = true;
+    return true;
+}
+
+static bool set_baseline(struct parse *parse, const char *text)
+{
+    parse->options->baseline_path = text;
+    return *text || refuse(parse, "--baseline takes the path of a JSON file that -J wrote");
 }
 
 static bool set_json(struct parse *parse, const char *text)
@@ -307,7 +385,20 @@ static bool ask_version(struct parse *parse, const char *text)
 
 /* ---- The table of options ---------------------------------------------------------------------------------------- */
 
-enum { KEY_ROUNDS = 256, KEY_CSV, KEY_CHANNELS, KEY_TIMEOUT, KEY_LAUNCH_COST, KEY_USAGE };
+enum {
+    KEY_ROUNDS = 256,
+    KEY_CSV,
+    KEY_CHANNELS,
+    KEY_TIMEOUT,
+    KEY_LAUNCH_COST,
+    KEY_CI,
+    KEY_TIME_LIMIT,
+    KEY_SEED,
+    KEY_DRIFT,
+    KEY_BASELINE,
+    KEY_TOLERANCE,
+    KEY_USAGE
+};
 
 static const struct {
     struct argp_option argp;
@@ -328,7 +419,9 @@ static const struct {
     {{"protocols", 'p', "LIST", 0,
       "protocols of our algorithms, of auto,LL,LL128,direct; each combination is a contender (auto)", 0},
      set_protocols},
-    {{"channels", KEY_CHANNELS, "N", 0, "thread blocks of our algorithms on a GPU (chosen by size)", 0}, set_channels},
+    {{"channels", KEY_CHANNELS, "LIST", 0,
+      "thread blocks of our algorithms on a GPU, 1,4,16 say; each combination is a contender (chosen by size)", 0},
+     set_channels},
     {{"datatype", 'd', "LIST", 0, "f64, f32, f16, bf16, i64, i32, u8, nccl-tests' names, or all (f32)", 0},
      set_datatypes},
     {{"op", 'o', "LIST", 0, "sum, prod, min, max, avg, or all (sum)", 0}, set_ops},
@@ -340,8 +433,18 @@ static const struct {
 
     {{NULL, 0, NULL, 0, "Measuring:", 3}, NULL},
     {{"iters", 'n', "N", 0, "calls in a batch (adapted to the size)", 0}, set_iterations},
-    {{"rounds", KEY_ROUNDS, "N", 0, "batches of each contender a size, interleaved (adapted to the size, 3 to 25)", 0},
+    {{"ci", KEY_CI, "SHARE", 0,
+      "a size is measured until the 95% interval of every contender's median is within SHARE on either side (2%)", 0},
+     set_ci},
+    {{"time-limit", KEY_TIME_LIMIT, "SECONDS", 0, "or for so long, the rounds of a size (0.7)", 0}, set_time_limit},
+    {{"rounds", KEY_ROUNDS, "N", 0, "batches of each contender a size, interleaved, instead of --ci and --time-limit",
+      0},
      set_rounds},
+    {{"seed", KEY_SEED, "N", 0, "of the random order of the contenders (drawn, and printed)", 0}, set_seed},
+    {{"drift", KEY_DRIFT, "SHARE", 0,
+      "sizes are marked where a fixed call, measured now and then, took SHARE longer or shorter than at first (10%)",
+      0},
+     set_drift},
     {{"warmup_iters", 'w', "N", 0, "calls of each contender before a size's first batch (2)", 0}, set_warmup},
     {{"check", 'c', "N", 0, "rounds whose last timed call is verified, element by element (2; 0: none)", 0},
      set_checks},
@@ -356,6 +459,12 @@ static const struct {
     {{NULL, 0, NULL, 0, "Output:", 4}, NULL},
     {{"json", 'J', "FILE", 0, "write everything as JSON", 0}, set_json},
     {{"csv", KEY_CSV, "FILE", 0, "write one line a contender and size, with named columns", 0}, set_csv},
+    {{"baseline", KEY_BASELINE, "FILE", 0,
+      "compare each contender's median at each size with those in FILE (JSON of an earlier run)", 0},
+     set_baseline},
+    {{"tolerance", KEY_TOLERANCE, "SHARE", 0,
+      "slower than the baseline is a median more than SHARE above its (10%), the 95% intervals apart", 0},
+     set_tolerance},
     {{"verbose", 'v', NULL, 0, "also each rank's place and memory, and each contender's statistics", 0}, set_verbose},
 
     {{NULL, 0, NULL, 0, NULL, -1}, NULL},
@@ -370,7 +479,8 @@ enum { NSETTINGS = sizeof settings / sizeof *settings };
 static const char closing[] =
     "\v"
     "The table has, for each size, time (us), algbw, busbw and wrong elements of each contender, the winner, and the "
-    "ratio of our best to the best peer (NCCL, MPI). A point with wrong elements is not reported as a speed.\n"
+    "ratio of our best to the best peer (NCCL, MPI). A point with wrong elements is not reported as a speed. Below it "
+    "stand the fits T = alpha + bytes / beta and the regret of auto: how much slower it is than the best of ours.\n"
     "\n"
     "Exit codes:\n"
     "  0  all was measured and everything verified was right\n"
@@ -378,7 +488,8 @@ static const char closing[] =
     "  2  an option is unknown or its value unusable\n"
     "  3  some contender left wrong elements\n"
     "  4  this machine or launch cannot run it: ranks the launcher counts otherwise, memory that does not fit, "
-    "contenders that all do not apply\n"
+    "contenders that all do not apply, a baseline of something else\n"
+    "  5  slower than the baseline\n"
     "\n"
     "Examples:\n"
     "  mpirun -np 8 ./%s\n"
@@ -420,6 +531,8 @@ static bool validate(struct parse *parse)
         if (options->launch_cost)
             return refuse(parse, "--launch-cost needs GPU memory: leave out --launch-cost or -M host");
     }
+    if (parse->tolerance_given && !options->baseline_path)
+        return refuse(parse, "--tolerance compares with a baseline: give --baseline FILE");
     if (options->graph_launches && options->blocking)
         return refuse(parse, "-z 1 waits for each call, -G replays them unattended: give one of them");
     return validate_range(parse);
@@ -482,7 +595,8 @@ enum options_outcome options_parse(const struct bench_collective *collective, in
     describe(collective, rows);
     struct argp argp = {.options = rows, .parser = parse_option};
     struct parse parse = {.collective = collective, .options = options, .outcome = OPTIONS_RUN};
-    *options = (struct bench_options){.warmup = 2, .checks = 2};
+    *options = (struct bench_options){
+        .warmup = 2, .checks = 2, .ci_share = 0.02, .time_limit_s = 0.7, .drift_share = 0.1, .tolerance = 0.1};
     unsigned flags = ARGP_NO_HELP | ARGP_NO_EXIT | (loud ? 0 : ARGP_NO_ERRS);
     error_t bad = argp_parse(&argp, argc, argv, flags, NULL, &parse);
     set_defaults(options);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct bench_collective;
 
@@ -15,9 +16,12 @@ enum bench_exit {
     BENCH_EXIT_OK = 0,
     BENCH_EXIT_FAILED = 1, /* MPI, CUDA, NCCL, a timeout, an output file */
     BENCH_EXIT_USAGE = 2,
-    BENCH_EXIT_WRONG = 3, /* wrong elements */
-    BENCH_EXIT_CANNOT = 4 /* this machine or launch cannot run what was asked for */
+    BENCH_EXIT_WRONG = 3,  /* wrong elements */
+    BENCH_EXIT_CANNOT = 4, /* this machine or launch cannot run what was asked for */
+    BENCH_EXIT_SLOWER = 5  /* slower than the baseline */
 };
+
+enum { OPTIONS_MOST_CHANNELS = 16 };
 
 struct bench_options {
     struct size_range range;
@@ -36,10 +40,19 @@ struct bench_options {
     bool in_place;
     enum tr_memory memory;
     bool plain;
-    int channels;
+    int channels[OPTIONS_MOST_CHANNELS];
+    int nchannels;       /* 0: chosen by size */
+    double ci_share;     /* a median is known when half its interval is within this share of it */
+    double time_limit_s; /* of a point's rounds */
+    uint64_t seed;       /* of the contenders' order */
+    bool seed_given;
+    double drift_share; /* a change of the anchor that counts */
+    const char *baseline_path;
+    double tolerance; /* how much slower than the baseline is as good */
     double timeout_s; /* 0: the library's default */
     const char *json_path, *csv_path;
     bool verbose;
+    bool quiet; /* no table; no option of the command line */
     bool launch_cost;
 };
 

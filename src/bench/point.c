@@ -4,39 +4,56 @@
  * After a few calls of each contender outside the clock come rounds; in a round each contender, in an order drawn anew,
  * runs one batch. A sample is the maximum over ranks of the batch's time. The first rounds are verified, alternating
  * between the two kinds of test data.
+ *
+ * Every contender takes part in every round until the last one is known exactly enough, or the time is up: what is
+ * compared was then measured in the same rounds, and drift strikes all alike. Whether the intervals are narrow enough is
+ * looked at after 6, 8, 11, ... rounds and not after each: whoever looks often stops where chance made them narrow.
  */
 #include "bench/point.h"
 #include "bench/backend.h"
 #include "bench/buffers.h"
 #include "bench/contender.h"
+#include "bench/entry.h"
 #include "bench/fail.h"
+#include "bench/progress.h"
+#include "bench/random.h"
+#include "bench/regret.h"
 #include "bench/stats.h"
 #include "bench/timing.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
-    MOST_ROUNDS = 25,
     LEAST_ROUNDS = 3,
-    MOST_ITERATIONS = 1000,
-    MOST_CAPTURED = 100 /* calls in a graph, unless -n says otherwise */
+    FIRST_LOOK = 6, /* rounds: fewer have no interval of 95% */
 };
-static const double batch_s = 1e-3;                 /* a batch is to last, unless -n says otherwise; */
-static const double oversubscribed_batch_s = 15e-3; /* where ranks take turns on a CPU: several turns */
-static const double budget_s = 0.7;                 /* a size's rounds are to last, unless --rounds says otherwise */
-static const double slow_s = 20e-3;                 /* a call that lasts this long needs no second one to warm up */
+static const double slow_s = 20e-3; /* a call that lasts this long needs no second one to warm up */
 
-enum { N = BENCH_MAX_CONTENDERS };
+/* A contender in the rounds of a point. */
+struct part {
+    bool served;
+    double estimate;                       /* seconds a call */
+    double *samples, *skews, *entries;     /* by sample; microseconds, and of a batch for `entries` */
+    struct timing_sample now;              /* of the round under way */
+    double most_s, skew_s, entry_s, wrong; /* of that round, over ranks */
+    double least_s;                        /* the least most_s so far */
+};
 
-/* What the rounds of a point work on; arrays by contender. */
+/* What the rounds of a point work on. */
 struct rounds {
     struct bench *bench;
     struct bench_point *point;
-    bool served[N];
-    double estimate[N]; /* seconds a call */
-    double *samples[N]; /* by round */
-    double *skews[N];
+    struct part *parts; /* by contender */
+    double *ends;       /* for combine_ranks(): three a contender */
+    int64_t *entries;   /* likewise: two */
+    const double **all; /* for regret_of() */
+    int done, samples;  /* rounds, and those of them that count as samples */
+    int room;           /* for samples */
+    int look;           /* the round after which the intervals are looked at next */
+    double began;
 };
 
 static struct timing_call call_of(const struct rounds *rounds, int contender)
@@ -59,19 +76,9 @@ static struct pattern pattern_of(const struct rounds *rounds, int round)
     return pattern;
 }
 
-/* Write this rank's input into every set of buffers in use (in place: where unchecked calls work). */
 static void fill_inputs(const struct rounds *rounds, const struct pattern *pattern)
 {
-    struct bench *bench = rounds->bench;
-    for (int kind = 0; kind < BENCH_MEMORY_COUNT; kind++) {
-        const struct bench_contender any = {.memory = (enum bench_memory)kind};
-        if (!bench->buffers[kind].used)
-            continue;
-        void *send =
-            buffers_of(bench, &any, &rounds->point->shape, tr_datatype_size(rounds->point->datatype), false).send;
-        if (!bench->backend->fill(pattern, bench->rank, send, rounds->point->shape.send) || !bench->backend->wait())
-            bench_die(bench, "%s", bench->backend->error());
-    }
+    buffers_fill(rounds->bench, &rounds->point->shape, rounds->point->datatype, pattern);
 }
 
 /* ---- Warming up -------------------------------------------------------------------------------------------------- */
@@ -86,7 +93,7 @@ static bool agree_served(struct rounds *rounds, int contender, enum tr_status st
     if (!any_refused)
         return true;
     result->state = BENCH_NOT_SERVED;
-    snprintf(result->why, sizeof result->why, "%s", refused ? tr_last_error() : "another rank cannot serve it");
+    result->why = strdup(refused ? tr_last_error() : "another rank cannot serve it");
     return false;
 }
 
@@ -109,144 +116,183 @@ static void warm_up(struct rounds *rounds, int contender)
         double start = MPI_Wtime();
         enum tr_status status = timing_call_once(bench, &call);
         double seconds = MPI_Wtime() - start;
-        rounds->served[contender] = agree_served(rounds, contender, status);
-        if (!rounds->served[contender])
+        rounds->parts[contender].served = agree_served(rounds, contender, status);
+        if (!rounds->parts[contender].served)
             return;
         estimate = fmin(estimate, fastest_rank(seconds));
         if (estimate > slow_s)
             break;
     }
-    rounds->estimate[contender] = estimate;
+    rounds->parts[contender].estimate = estimate;
     tr_comm_resolve(bench->comm, bench->collective->collective, call.shape->count, call.datatype, call.op,
                     !bench->options.plain, &rounds->point->results[contender].resolved);
 }
 
 /* ---- How much to measure ----------------------------------------------------------------------------------------- */
 
-static int clamp(double value, int least, int most)
-{
-    return value < least ? least : value > most ? most : (int)value;
-}
-
-static int iterations_for(const struct bench *bench, double estimate)
-{
-    if (bench->options.iterations)
-        return bench->options.iterations;
-    int most = bench->options.graph_launches ? MOST_CAPTURED : MOST_ITERATIONS;
-    double target = bench->oversubscribed ? oversubscribed_batch_s : batch_s;
-    return clamp(target / (estimate + 1e-9), 1, most);
-}
-
 static void plan(struct rounds *rounds)
 {
-    struct bench *bench = rounds->bench;
-    for (int c = 0; c < bench->ncontenders; c++)
-        rounds->point->results[c].iterations = iterations_for(bench, rounds->estimate[c]);
-    int most = bench->options.checks > MOST_ROUNDS ? bench->options.checks : MOST_ROUNDS;
-    rounds->point->rounds = bench->options.rounds ? bench->options.rounds : most;
+    for (int c = 0; c < rounds->bench->ncontenders; c++)
+        rounds->point->results[c].iterations = timing_iterations(rounds->bench, rounds->parts[c].estimate);
 }
 
-/* Shorten batches that last much longer than planned. `seconds` a call, the same on every rank. */
-static void replan(struct rounds *rounds, const double *seconds)
+/* Shorten batches that last much longer than planned, by the fastest so far: one that was held up says nothing. */
+static void replan(struct rounds *rounds)
 {
     for (int c = 0; c < rounds->bench->ncontenders; c++) {
         struct bench_result *result = &rounds->point->results[c];
-        int fitting = iterations_for(rounds->bench, seconds[c]);
-        if (rounds->served[c] && 3 * fitting < result->iterations)
+        struct part *part = &rounds->parts[c];
+        part->least_s = rounds->samples == 1 ? part->most_s : fmin(part->least_s, part->most_s);
+        int fitting = timing_iterations(rounds->bench, part->least_s);
+        if (part->served && 3 * fitting < result->iterations)
             result->iterations = fitting;
     }
 }
 
+/* Rounds that only verify: their batches are single calls, so they are no samples. */
+static int rounds_of_checks_alone(const struct rounds *rounds)
+{
+    return timing_verifies_singly(rounds->bench) ? rounds->bench->options.checks : 0;
+}
+
+/* Whether all medians are known as exactly as asked for. */
+static bool all_converged(struct rounds *rounds)
+{
+    bool all = true;
+    for (int c = 0; c < rounds->bench->ncontenders && all; c++) {
+        if (!rounds->parts[c].served)
+            continue;
+        struct bench_stats time = stats_of(rounds->parts[c].samples, rounds->samples);
+        all = stats_share(&time) <= rounds->bench->options.ci_share;
+    }
+    return all;
+}
+
+/* Whether it is time for a look, and it says so. */
+static bool look(struct rounds *rounds)
+{
+    if (rounds->samples < rounds->look)
+        return false;
+    rounds->look = rounds->samples + 1 + rounds->samples / 4;
+    return all_converged(rounds);
+}
+
 /* Whether the rounds so far are enough. The same on every rank. Collective. */
-static bool enough(const struct rounds *rounds, int done, double elapsed)
+static bool enough(struct rounds *rounds)
 {
     const struct bench_options *options = &rounds->bench->options;
-    int stop = done >= LEAST_ROUNDS && done >= options->checks && elapsed > budget_s;
     if (options->rounds)
-        return false;
+        return rounds->samples >= options->rounds;
+    int stop = 0;
+    if (rounds->samples >= LEAST_ROUNDS && rounds->done >= options->checks)
+        stop = look(rounds) || MPI_Wtime() - rounds->began > options->time_limit_s;
     MPI_Bcast(&stop, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return stop;
 }
 
 /* ---- Rounds ------------------------------------------------------------------------------------------------------ */
 
-/* The contenders in an order drawn anew; the same on every rank. */
-static void draw_order(int *order, int n)
-{
-    static uint32_t drawn;
-    for (int i = 0; i < n; i++)
-        order[i] = i;
-    for (int i = n - 1; i > 0; i--) {
-        int j = (int)(pattern_hash(2025, drawn++) % (uint32_t)(i + 1));
-        int kept = order[i];
-        order[i] = order[j];
-        order[j] = kept;
-    }
-}
-
-/* One batch of one contender; its sample is kept. */
-static enum tr_status run_contender(struct rounds *rounds, int contender, const struct pattern *check, double *seconds,
-                                    double *wrong)
+/* One batch of one contender. */
+static enum tr_status run_contender(struct rounds *rounds, int contender, const struct pattern *check)
 {
     struct bench *bench = rounds->bench;
+    struct part *part = &rounds->parts[contender];
     struct timing_call call = call_of(rounds, contender);
     const struct bench_result *result = &rounds->point->results[contender];
-    size_t count;
-    watchdog_arm(bench, 100 * rounds->estimate[contender] * result->iterations, call.contender->name);
-    enum tr_status status = timing_batch(bench, &call, result->iterations, check, seconds, &count);
-    *wrong = (double)count;
-    return status;
+    watchdog_arm(bench, 100 * part->estimate * result->iterations, call.contender->name);
+    return timing_batch(bench, &call, result->iterations, check, &part->now);
 }
 
-/* Combine the ranks' times and wrong elements of a round. seconds[c] becomes the maximum, skew[c] that less the minimum. */
-static void combine_ranks(int n, double *seconds, double *skew, double *wrong)
+/* Combine what the ranks have of a round: of each contender's batch the maximum of the times, that less the minimum, the
+ * last entry less the first, and all wrong elements. */
+static void combine_ranks(struct rounds *rounds)
 {
-    double ends[2 * N], most[2 * N], total[N];
+    int n = rounds->bench->ncontenders;
+    double *ends = rounds->ends, *wrong = ends + 2 * n;
+    int64_t *entries = rounds->entries;
     for (int c = 0; c < n; c++) {
-        ends[c] = seconds[c];
-        ends[n + c] = -seconds[c];
+        const struct timing_sample *now = &rounds->parts[c].now;
+        ends[2 * c] = now->seconds;
+        ends[2 * c + 1] = -now->seconds;
+        wrong[c] = (double)now->wrong;
+        entries[2 * c] = now->entry_ns;
+        entries[2 * c + 1] = -now->entry_ns;
     }
-    MPI_Allreduce(ends, most, 2 * n, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    MPI_Allreduce(wrong, total, n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, ends, 2 * n, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, wrong, n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, entries, 2 * n, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
     for (int c = 0; c < n; c++) {
-        seconds[c] = most[c];
-        skew[c] = most[c] + most[n + c];
-        wrong[c] = total[c];
+        struct part *part = &rounds->parts[c];
+        part->most_s = ends[2 * c];
+        part->skew_s = ends[2 * c] + ends[2 * c + 1];
+        part->wrong = wrong[c];
+        part->entry_s = 1e-9 * (double)(entries[2 * c] + entries[2 * c + 1]);
+        if (part->served && rounds->bench->common_clock)
+            entry_keep(rounds->bench, 1e-3 * (double)(part->now.entry_ns + entries[2 * c + 1]),
+                       1e-3 * (double)part->now.entry_uncertainty_ns);
     }
 }
 
-static void keep_samples(struct rounds *rounds, int round, bool checked, const double *seconds, const double *skew,
-                         const double *wrong)
+static void grow(struct rounds *rounds)
+{
+    if (rounds->samples < rounds->room)
+        return;
+    rounds->room = rounds->room ? 2 * rounds->room : 32;
+    size_t bytes = (size_t)rounds->room * sizeof(double);
+    for (int c = 0; c < rounds->bench->ncontenders; c++) {
+        double **arrays[] = {&rounds->parts[c].samples, &rounds->parts[c].skews, &rounds->parts[c].entries};
+        for (int i = 0; i < 3; i++) {
+            double *grown = realloc(*arrays[i], bytes);
+            if (!grown)
+                bench_die(rounds->bench, "no memory for %d samples: give fewer --rounds", rounds->room);
+            *arrays[i] = grown;
+        }
+    }
+}
+
+static void keep_samples(struct rounds *rounds)
+{
+    grow(rounds);
+    for (int c = 0; c < rounds->bench->ncontenders; c++) {
+        struct part *part = &rounds->parts[c];
+        part->samples[rounds->samples] = part->most_s * 1e6;
+        part->skews[rounds->samples] = part->skew_s * 1e6;
+        part->entries[rounds->samples] = part->entry_s * 1e6;
+    }
+    rounds->samples++;
+}
+
+static void keep_verdicts(struct rounds *rounds)
 {
     for (int c = 0; c < rounds->bench->ncontenders; c++) {
-        rounds->samples[c][round] = seconds[c] * 1e6;
-        rounds->skews[c][round] = skew[c] * 1e6;
-        rounds->point->results[c].wrong += wrong[c];
-        rounds->point->results[c].verified += checked && rounds->served[c];
+        rounds->point->results[c].wrong += rounds->parts[c].wrong;
+        rounds->point->results[c].verified += rounds->parts[c].served;
     }
 }
 
-static void run_round(struct rounds *rounds, int round)
+static void run_round(struct rounds *rounds)
 {
     struct bench *bench = rounds->bench;
+    int round = rounds->done++;
     bool checked = round < bench->options.checks;
     struct pattern pattern = pattern_of(rounds, round);
-    double seconds[N] = {0}, skew[N], wrong[N] = {0};
-    int order[N];
     watchdog_arm(bench, 0, "writing test data");
     if (checked || round == 0)
         fill_inputs(rounds, &pattern);
-    draw_order(order, bench->ncontenders);
+    random_order(&bench->random, bench->order, bench->ncontenders);
     for (int i = 0; i < bench->ncontenders; i++) {
-        int c = order[i];
-        if (rounds->served[c])
-            bench_keep_failure(bench, run_contender(rounds, c, checked ? &pattern : NULL, &seconds[c], &wrong[c]),
-                               bench->contenders[c].name);
+        int c = bench->order[i];
+        if (rounds->parts[c].served)
+            bench_keep_failure(bench, run_contender(rounds, c, checked ? &pattern : NULL), bench->contenders[c].name);
     }
     bench_agree_status(bench, TR_OK, "");
-    combine_ranks(bench->ncontenders, seconds, skew, wrong);
-    keep_samples(rounds, round, checked, seconds, skew, wrong);
-    replan(rounds, seconds);
+    combine_ranks(rounds);
+    if (checked)
+        keep_verdicts(rounds);
+    if (round < rounds_of_checks_alone(rounds))
+        return;
+    keep_samples(rounds);
+    replan(rounds);
 }
 
 /* ---- Verdict ----------------------------------------------------------------------------------------------------- */
@@ -265,13 +311,18 @@ static void remember_wrong(const struct rounds *rounds, int contender)
 
 static void conclude(struct rounds *rounds)
 {
-    struct bench_point *point = rounds->point;
-    for (int c = 0; c < rounds->bench->ncontenders; c++) {
-        struct bench_result *result = &point->results[c];
-        if (!rounds->served[c])
+    struct bench *bench = rounds->bench;
+    for (int c = 0; c < bench->ncontenders; c++) {
+        struct bench_result *result = &rounds->point->results[c];
+        struct part *part = &rounds->parts[c];
+        if (!part->served)
             continue;
-        result->time = stats_of(rounds->samples[c], point->rounds);
-        result->skew_us = stats_of(rounds->skews[c], point->rounds).median;
+        result->time = stats_of(part->samples, rounds->samples);
+        result->share = stats_share(&result->time);
+        result->converged = result->share <= bench->options.ci_share;
+        result->skew_us = stats_of(part->skews, rounds->samples).median;
+        if (bench->common_clock)
+            result->entry = stats_of(part->entries, rounds->samples);
         if (result->wrong > 0) {
             result->state = BENCH_WRONG_DATA;
             remember_wrong(rounds, c);
@@ -323,32 +374,56 @@ static void describe(struct rounds *rounds)
     rounds->point->bound = real.bound;
 }
 
+static void compute_regret(struct rounds *rounds)
+{
+    for (int c = 0; c < rounds->bench->ncontenders; c++)
+        rounds->all[c] = rounds->parts[c].samples;
+    rounds->point->regret =
+        regret_of(rounds->bench->contenders, rounds->bench->ncontenders, rounds->point, rounds->all, rounds->samples);
+}
+
 static void run_rounds(struct rounds *rounds)
 {
-    int ncontenders = rounds->bench->ncontenders;
-    size_t nrounds = (size_t)rounds->point->rounds;
-    double *samples = calloc(2 * (size_t)ncontenders * nrounds, sizeof *samples);
-    if (!samples)
-        bench_die(rounds->bench, "no memory for %zu samples: give fewer --rounds", nrounds);
-    for (int c = 0; c < ncontenders; c++) {
-        rounds->samples[c] = samples + 2 * (size_t)c * nrounds;
-        rounds->skews[c] = rounds->samples[c] + nrounds;
+    rounds->began = MPI_Wtime();
+    rounds->look = FIRST_LOOK;
+    do {
+        run_round(rounds);
+        progress_show(rounds->bench, rounds->point, rounds->samples);
+    } while (!enough(rounds));
+    rounds->point->rounds = rounds->samples;
+}
+
+static void free_parts(struct rounds *rounds)
+{
+    for (int c = 0; c < rounds->bench->ncontenders; c++) {
+        free(rounds->parts[c].samples);
+        free(rounds->parts[c].skews);
+        free(rounds->parts[c].entries);
     }
-    double start = MPI_Wtime();
-    for (int done = 0; done < rounds->point->rounds;) {
-        run_round(rounds, done++);
-        if (enough(rounds, done, MPI_Wtime() - start))
-            rounds->point->rounds = done;
-    }
-    conclude(rounds);
-    free(samples);
+    free(rounds->parts);
+    free(rounds->ends);
+    free(rounds->entries);
+    free(rounds->all);
 }
 
 void point_measure(struct bench *bench, size_t requested, enum tr_datatype datatype, enum tr_op op,
                    struct bench_point *point)
 {
-    struct rounds rounds = {.bench = bench, .point = point};
-    *point = (struct bench_point){.requested = requested, .datatype = datatype, .op = op};
+    size_t ncontenders = (size_t)bench->ncontenders;
+    struct rounds rounds = {.bench = bench,
+                            .point = point,
+                            .parts = calloc(ncontenders, sizeof *rounds.parts),
+                            .ends = calloc(3 * ncontenders, sizeof *rounds.ends),
+                            .entries = calloc(2 * ncontenders, sizeof *rounds.entries),
+                            .all = calloc(ncontenders, sizeof *rounds.all)};
+    *point = (struct bench_point){.requested = requested,
+                                  .datatype = datatype,
+                                  .op = op,
+                                  .began_s = MPI_Wtime() - bench->began,
+                                  .anchor = bench->anchors.n - 1,
+                                  .results = calloc(ncontenders, sizeof *point->results)};
+    if (!rounds.parts || !rounds.ends || !rounds.entries || !rounds.all || !point->results)
+        bench_die(bench, "no memory for a point of %zu contenders", ncontenders);
     point->shape = bench->collective->shape(requested, tr_datatype_size(datatype), bench->nranks, bench->rank);
     describe(&rounds);
     struct pattern pattern = pattern_of(&rounds, 0);
@@ -357,5 +432,18 @@ void point_measure(struct bench *bench, size_t requested, enum tr_datatype datat
         warm_up(&rounds, c);
     plan(&rounds);
     run_rounds(&rounds);
+    conclude(&rounds);
     compare(&rounds);
+    compute_regret(&rounds);
+    free_parts(&rounds);
+}
+
+void point_free(struct bench_point *point, int ncontenders)
+{
+    if (!point)
+        return;
+    for (int c = 0; c < ncontenders; c++)
+        free(point->results[c].why);
+    free(point->results);
+    free(point);
 }

@@ -8,4 +8,7 @@
 void point_measure(struct bench *bench, size_t requested, enum tr_datatype datatype, enum tr_op op,
                    struct bench_point *point);
 
+/* Free a point that malloc() gave, and what it holds; NULL is allowed. */
+void point_free(struct bench_point *point, int ncontenders);
+
 #endif

@@ -1,6 +1,7 @@
 /* report.c - all reports at once, and files that appear complete or not at all. */
 #include "bench/report.h"
 #include "bench/fail.h"
+#include "bench/table.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,15 +10,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct bench_report *const reports[] = {&report_table, &report_json, &report_csv};
+static const struct bench_report *const reports[] = {&report_json, &report_csv, &report_table};
 enum { NREPORTS = sizeof reports / sizeof *reports };
+
+/* The table, the last of them, is left out of a quiet run. */
+static int count(const struct bench *bench)
+{
+    return bench->options.quiet ? NREPORTS - 1 : NREPORTS;
+}
 
 void reports_open(struct bench *bench)
 {
     char why[512] = "";
     bool good = true;
     if (bench->rank == 0)
-        for (int i = 0; i < NREPORTS && good; i++)
+        for (int i = 0; i < count(bench) && good; i++)
             good = reports[i]->open(bench, why, sizeof why);
     bench_agree(bench, good ? BENCH_EXIT_OK : BENCH_EXIT_FAILED, why);
 }
@@ -25,15 +32,26 @@ void reports_open(struct bench *bench)
 void reports_begin(struct bench *bench)
 {
     if (bench->rank == 0)
-        for (int i = 0; i < NREPORTS; i++)
+        for (int i = 0; i < count(bench); i++)
             reports[i]->begin(bench);
 }
 
-void reports_point(struct bench *bench, const struct bench_point *point)
+void reports_row(struct bench *bench, const struct bench_point *point)
 {
-    if (bench->rank == 0)
-        for (int i = 0; i < NREPORTS; i++)
-            reports[i]->point(bench, point);
+    if (bench->rank == 0 && !bench->options.quiet)
+        table_row(bench, point);
+}
+
+void reports_group(struct bench *bench, enum tr_datatype datatype, enum tr_op op)
+{
+    if (bench->rank == 0 && !bench->options.quiet)
+        table_group(bench, datatype, op);
+}
+
+void reports_anchor(struct bench *bench)
+{
+    if (bench->rank == 0 && !bench->options.quiet)
+        table_anchor(bench);
 }
 
 void reports_finish(struct bench *bench)
@@ -41,7 +59,7 @@ void reports_finish(struct bench *bench)
     char why[512] = "";
     bool good = true;
     if (bench->rank == 0)
-        for (int i = 0; i < NREPORTS && good; i++)
+        for (int i = 0; i < count(bench) && good; i++)
             good = reports[i]->finish(bench, why, sizeof why);
     bench_agree(bench, good ? BENCH_EXIT_OK : BENCH_EXIT_FAILED, why);
 }
@@ -49,7 +67,7 @@ void reports_finish(struct bench *bench)
 void reports_abandon(struct bench *bench)
 {
     if (bench->rank == 0)
-        for (int i = 0; i < NREPORTS; i++)
+        for (int i = 0; i < count(bench); i++)
             reports[i]->abandon(bench);
 }
 
@@ -82,7 +100,7 @@ static void remove_and_die(int number)
 static void watch(const struct report_file *file)
 {
     int i = 0;
-    while (i < MOST_FILES - 1 && opened[i])
+    while (i < MOST_FILES - 1 && opened[i] && opened[i] != file)
         i++;
     opened[i] = file;
     struct sigaction action = {.sa_handler = remove_and_die};

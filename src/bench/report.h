@@ -16,7 +16,6 @@ struct bench_report {
     /* What was asked for can be written: false, with a sentence, otherwise. Before the run. */
     bool (*open)(struct bench *bench, char *why, size_t size);
     void (*begin)(struct bench *bench); /* everything but the points is known */
-    void (*point)(struct bench *bench, const struct bench_point *point);
     bool (*finish)(struct bench *bench, char *why,
                    size_t size);          /* complete it; false, with a sentence, if that fails */
     void (*abandon)(struct bench *bench); /* remove what is not complete; does nothing after finish() */
@@ -27,7 +26,9 @@ extern const struct bench_report report_table, report_json, report_csv;
 /* All of them, on every rank; collective (they end the run when a report cannot be written) but for abandon. */
 void reports_open(struct bench *bench);
 void reports_begin(struct bench *bench);
-void reports_point(struct bench *bench, const struct bench_point *point);
+void reports_row(struct bench *bench, const struct bench_point *point);
+void reports_group(struct bench *bench, enum tr_datatype datatype, enum tr_op op);
+void reports_anchor(struct bench *bench);
 void reports_finish(struct bench *bench);
 void reports_abandon(struct bench *bench);
 

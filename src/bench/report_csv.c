@@ -1,6 +1,9 @@
-/* report_csv.c - the CSV file: one line a contender and size, named columns, described in docs/results.md. */
+/* report_csv.c - the CSV file: one line a contender and size, named columns, described in docs/results.md; written when the
+ * sweep is over, since only then is it known which points drifted. */
 #include "bench/backend.h"
 #include "bench/report.h"
+
+#include <math.h>
 
 static struct report_file file;
 
@@ -18,20 +21,39 @@ static void csv_begin(struct bench *bench)
     if (file.stream)
         fprintf(file.stream,
                 "collective,memory,ranks,datatype,op,in_place,buffers,requested_bytes,bytes,count,contender,"
-                "peer,algorithm,protocol,channels,state,time_us,ci_low_us,ci_high_us,min_us,p95_us,max_us,"
-                "samples,iterations,skew_us,algbw_gbps,busbw_gbps,wrong,verified,winner\n");
+                "peer,algorithm,protocol,channels,state,time_us,ci_low_us,ci_high_us,ci_level,ci_share,converged,"
+                "min_us,p5_us,p95_us,p99_us,max_us,samples,iterations,graph_launches,skew_us,entry_skew_us,"
+                "algbw_gbps,busbw_gbps,wrong,verified,winner,drifted,regret,seed\n");
+}
+
+/* A number where there is one, else nothing. */
+static void write_number(const char *format, double number, bool known)
+{
+    if (known && isfinite(number))
+        fprintf(file.stream, format, number);
+    fputc(',', file.stream);
 }
 
 /* Speeds are empty where there are none. */
 static void write_speed(const struct bench *bench, const struct bench_point *point, const struct bench_result *result)
 {
     const struct bench_stats *time = &result->time;
-    if (result->state == BENCH_MEASURED)
-        fprintf(file.stream, "%.4f,%.4f,%.4f,%.4f,%.4f,%.4f,%d,%d,%.4f,%.6f,%.6f,", time->median, time->ci_low,
-                time->ci_high, time->min, time->p95, time->max, time->n, result->iterations, result->skew_us,
-                bench_algbw(point, time->median), bench_busbw(bench, point, time->median));
-    else
-        fprintf(file.stream, ",,,,,,,,,,,");
+    bool measured = result->state == BENCH_MEASURED;
+    const double times[] = {time->median, time->ci_low, time->ci_high, time->ci_level};
+    const double quantiles[] = {time->min, time->p5, time->p95, time->p99, time->max};
+    for (int i = 0; i < 4; i++)
+        write_number("%.4f", times[i], measured);
+    write_number("%.6f", result->share, measured);
+    write_number("%.0f", result->converged, measured);
+    for (int i = 0; i < 5; i++)
+        write_number("%.4f", quantiles[i], measured);
+    write_number("%.0f", time->n, measured);
+    write_number("%.0f", result->iterations, measured);
+    write_number("%.0f", bench->options.graph_launches, measured);
+    write_number("%.4f", result->skew_us, measured);
+    write_number("%.4f", result->entry.median, measured && result->entry.n);
+    write_number("%.6f", bench_algbw(point, time->median), measured && point->shape.count);
+    write_number("%.6f", bench_busbw(bench, point, time->median), measured && point->shape.count && bench->nranks > 1);
 }
 
 static void write_resolved(const struct bench_contender *contender, const struct bench_result *result)
@@ -41,6 +63,12 @@ static void write_resolved(const struct bench_contender *contender, const struct
     else
         fprintf(file.stream, "%s,%s,%d,", tr_algorithm_name(result->resolved.algorithm),
                 tr_protocol_name(result->resolved.protocol), result->resolved.channels);
+}
+
+/* The row that the regret stands in. */
+static bool is_plain_auto(const struct bench_contender *contender)
+{
+    return contender->algorithm == TR_ALGORITHM_AUTO && contender->protocol == TR_PROTOCOL_AUTO;
 }
 
 static void write_line(const struct bench *bench, const struct bench_point *point, int contender)
@@ -55,20 +83,20 @@ static void write_line(const struct bench *bench, const struct bench_point *poin
     write_resolved(who, result);
     fprintf(file.stream, "%s,", state_names[result->state]);
     write_speed(bench, point, result);
-    fprintf(file.stream, "%.0f,%d,%d\n", result->wrong, result->verified, contender == point->winner);
-}
-
-static void csv_point(struct bench *bench, const struct bench_point *point)
-{
-    if (file.stream)
-        for (int c = 0; c < bench->ncontenders; c++)
-            write_line(bench, point, c);
+    fprintf(file.stream, "%.0f,%d,%d,%d,", result->wrong, result->verified, contender == point->winner,
+            bench_drift_of(bench, point).moved);
+    write_number("%.6f", point->regret.value, point->regret.known && is_plain_auto(who));
+    fprintf(file.stream, "%llu\n", (unsigned long long)bench->seed);
 }
 
 static bool csv_finish(struct bench *bench, char *why, size_t size)
 {
-    (void)bench;
-    return !file.stream || report_file_finish(&file, why, size);
+    if (!file.stream)
+        return true;
+    for (int p = 0; p < bench->npoints; p++)
+        for (int c = 0; c < bench->ncontenders; c++)
+            write_line(bench, bench->points[p], c);
+    return report_file_finish(&file, why, size);
 }
 
 static void csv_abandon(struct bench *bench)
@@ -80,7 +108,6 @@ static void csv_abandon(struct bench *bench)
 const struct bench_report report_csv = {
     .open = csv_open,
     .begin = csv_begin,
-    .point = csv_point,
     .finish = csv_finish,
     .abandon = csv_abandon,
 };

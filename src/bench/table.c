@@ -10,11 +10,16 @@
  *     ours/mpi 3.07x               busbw    0.2498   0.3336   0.1086
  *                                  wrong         0        0        0
  */
+#include "bench/table.h"
 #include "bench/backend.h"
+#include "bench/entry.h"
 #include "bench/report.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
+
+static int notes_printed, group_printed; /* the latter: 1 + datatype x TR_OP_COUNT + operation */
 
 enum { LEFT = 34, CELL = 8 }; /* characters: what stands before a line's label; a contender's column at least */
 
@@ -39,17 +44,32 @@ static void print_formulas(const struct bench *bench)
     const struct bench_collective *collective = bench->collective;
     printf("# bytes: %s; asked: as the options say, before it is cut to whole elements on every rank\n",
            collective->size_text);
-    printf("# us: a call's time, median over rounds of the slowest rank's; algbw = bytes / time; both rates in GB/s "
-           "(10^9)\n");
+    printf(
+        "# us: a call's time, median over %s of the slowest rank's; algbw = bytes / time; both rates in GB/s (10^9)\n",
+        bench->options.graph_launches ? "replays of a graph" : "batches");
     printf("# busbw = algbw x %s, n = %d: what each link would carry under a ring's traffic, not a wire's rate%s\n",
            collective->busbw_text, bench->nranks, bench->nranks == 1 ? "; n.a. at n = 1" : "");
     if (bench->options.checks)
-        printf(
-            "# wrong: elements that differ from the reference, all ranks, in %d timed and verified calls a contender\n",
-            bench->options.checks);
+        printf("# wrong: elements that differ from the reference, all ranks, in %d timed and verified %s a contender\n",
+               bench->options.checks, bench->options.checks == 1 ? "call" : "calls");
     else
         printf("# wrong: not verified (-c 0)\n");
     printf("# ours/peer: the best peer's time over our best's, so more than 1 is faster than the peer\n");
+}
+
+/* How many samples, in which order, and what marks one that should not be trusted. */
+static void print_sampling(const struct bench *bench)
+{
+    const struct bench_options *options = &bench->options;
+    if (options->rounds)
+        printf("# %d %s a contender and size; ", options->rounds, options->rounds == 1 ? "sample" : "samples");
+    else
+        printf("# samples until the 95%% intervals of all medians are within %g%% or %g s have passed (then us?, where "
+               "they are not); ",
+               100 * options->ci_share, options->time_limit_s);
+    printf("contenders in random order, --seed %llu\n", (unsigned long long)bench->seed);
+    printf("# auto chooses from %s\n", bench->info.model);
+    printf("# ~: a fixed call had drifted by more than %g%% before this size\n", 100 * options->drift_share);
 }
 
 static void print_card(const struct bench *bench)
@@ -70,8 +90,8 @@ static void print_rank(const struct bench *bench, int rank)
     const struct tr_comm_info *info = &bench->infos[rank];
     printf("# rank %d on %s: ", rank, info->host);
     if (info->device >= 0)
-        printf("GPU %d %s %s, %d ranks on it; ", info->device, info->device_name, info->device_uuid,
-               info->ranks_on_device);
+        printf("GPU %d %s %s, %d %s on it; ", info->device, info->device_name, info->device_uuid, info->ranks_on_device,
+               info->ranks_on_device == 1 ? "rank" : "ranks");
     printf("bound to %s; reaches the others by %s; communicator: %.2f MiB host", info->binding, info->transport,
            (double)info->host_bytes / 1048576.0);
     if (info->device >= 0)
@@ -83,9 +103,8 @@ static void print_rank(const struct bench *bench, int rank)
 /* Those that were not printed yet. */
 static void print_notes(const struct bench *bench)
 {
-    static int printed;
-    while (printed < bench->nnotes)
-        printf("# note: %s\n", bench->notes[printed++]);
+    while (notes_printed < bench->nnotes)
+        printf("# note: %s\n", bench->notes[notes_printed++]);
 }
 
 static void print_columns(const struct bench *bench)
@@ -99,12 +118,14 @@ static void print_columns(const struct bench *bench)
 static void table_begin(struct bench *bench)
 {
     const struct bench_options *options = &bench->options;
+    notes_printed = group_printed = 0;
     printf("# %s %s: %d %s on %s, %s memory%s%s, %s, %s buffers%s\n", bench->collective->program, tr_version(),
            bench->nranks, bench->nranks == 1 ? "rank" : "ranks", bench->host, tr_memory_name(bench->backend->memory),
            *bench->info.device_name ? ", " : "", bench->info.device_name,
            options->in_place ? "in place" : "out of place", options->plain ? "plain" : "registered",
            options->graph_launches ? ", CUDA graph" : "");
     print_formulas(bench);
+    print_sampling(bench);
     print_card(bench);
     print_notes(bench);
     if (options->verbose)
@@ -121,8 +142,7 @@ static void print_cell(const struct bench *bench, int contender, const char *tex
     printf(" %*s", width_of(bench, contender), text);
 }
 
-/* At least three digits of a bandwidth, where a cell has room for them. */
-static void format_number(double number, char text[static 16])
+void table_number(double number, char text[static 16])
 {
     int digits = number < 0.01 ? 6 : number < 1 ? 4 : number < 10 ? 3 : number < 1000 ? 2 : number < 100000 ? 1 : 0;
     snprintf(text, 16, "%.*f", digits, number);
@@ -142,7 +162,7 @@ static void format_algbw(const struct bench *bench, const struct bench_point *po
     if (point->shape.count == 0)
         snprintf(text, 16, "n.a.");
     else
-        format_number(bench_algbw(point, point->results[contender].time.median), text);
+        table_number(bench_algbw(point, point->results[contender].time.median), text);
 }
 
 static void format_busbw(const struct bench *bench, const struct bench_point *point, int contender,
@@ -151,7 +171,7 @@ static void format_busbw(const struct bench *bench, const struct bench_point *po
     if (bench->nranks == 1 || point->shape.count == 0)
         snprintf(text, 16, "n.a.");
     else
-        format_number(bench_busbw(bench, point, point->results[contender].time.median), text);
+        table_number(bench_busbw(bench, point, point->results[contender].time.median), text);
 }
 
 /* One line of a row. What failed its check has no speed. */
@@ -193,7 +213,7 @@ static void format_winner(const struct bench *bench, const struct bench_point *p
     if (point->shape.count == 0)
         snprintf(text, LEFT, "    winner n.a.");
     else if (point->winner >= 0)
-        snprintf(text, LEFT, "    winner %s", bench->contenders[point->winner].name);
+        snprintf(text, LEFT, "    winner %.22s", bench->contenders[point->winner].name);
     else
         snprintf(text, LEFT, "    no winner");
 }
@@ -202,14 +222,18 @@ static void format_ratio(const struct bench *bench, const struct bench_point *po
 {
     *text = '\0';
     if (point->ratio > 0)
-        snprintf(text, LEFT, "    ours/%s %.2fx", bench->contenders[point->best_peer].name, point->ratio);
+        snprintf(text, LEFT, "    ours/%.12s %.2fx", bench->contenders[point->best_peer].name, point->ratio);
 }
 
+/* And what leaving the choice to auto cost. */
 static void format_traffic(const struct bench_point *point, char text[static LEFT])
 {
-    *text = '\0';
+    char traffic[LEFT / 2] = "", regret[LEFT / 2] = "";
     if (point->traffic_share > 0)
-        snprintf(text, LEFT, "    traffic %.1f%%", 100 * point->traffic_share);
+        snprintf(traffic, sizeof traffic, " traffic %.1f%%", 100 * point->traffic_share);
+    if (point->regret.known)
+        snprintf(regret, sizeof regret, " regret %.1f%%", 100 * point->regret.value);
+    snprintf(text, LEFT, "   %s%s", traffic, regret);
 }
 
 /* The statistics behind a time. */
@@ -221,34 +245,56 @@ static void print_details(const struct bench *bench, const struct bench_point *p
         printf(" not served: %s\n", result->why);
         return;
     }
-    printf(" median %.2f us [%.2f, %.2f], min %.2f, p95 %.2f, max %.2f, skew %.2f, %d x %d calls", result->time.median,
-           result->time.ci_low, result->time.ci_high, result->time.min, result->time.p95, result->time.max,
-           result->skew_us, result->time.n, result->iterations);
+    const struct bench_stats *time = &result->time;
+    printf(" median %.2f us, %.1f%% interval [%.2f, %.2f], ", time->median, 100 * time->ci_level, time->ci_low,
+           time->ci_high);
+    if (isfinite(result->share))
+        printf("+-%.1f%%%s, ", 100 * result->share, result->converged ? "" : " (not converged)");
+    else
+        printf("too few samples for 95%%, ");
+    printf("min %.2f, p5 %.2f, p95 %.2f, p99 %.2f, max %.2f, skew %.2f", time->min, time->p5, time->p95, time->p99,
+           time->max, result->skew_us);
+    if (result->entry.n)
+        printf(", last rank enters %.2f after the first (p95 %.2f)", result->entry.median, result->entry.p95);
+    printf(", %d x ", time->n);
+    if (bench->options.graph_launches)
+        printf("%d replays of ", bench->options.graph_launches);
+    printf("%d %s", result->iterations, result->iterations == 1 ? "call" : "calls");
     if (!bench->contenders[contender].peer)
-        printf(", ran %s/%s, %d channels", tr_algorithm_name(result->resolved.algorithm),
-               tr_protocol_name(result->resolved.protocol), result->resolved.channels);
+        printf(", ran %s/%s, %d %s", tr_algorithm_name(result->resolved.algorithm),
+               tr_protocol_name(result->resolved.protocol), result->resolved.channels,
+               result->resolved.channels == 1 ? "channel" : "channels");
     printf("\n");
 }
 
 /* The columns' names stand above each datatype and operation. */
 static void print_group(const struct bench *bench, const struct bench_point *point)
 {
-    static int group = -1;
-    int now = (int)point->datatype * TR_OP_COUNT + (int)point->op;
-    if (group == now)
+    int group = 1 + (int)point->datatype * TR_OP_COUNT + (int)point->op;
+    if (group_printed == group)
         return;
-    group = now;
+    group_printed = group;
     printf("#\n# %s%s%s\n", tr_datatype_name(point->datatype), bench->collective->reduces ? " " : "",
            bench->collective->reduces ? tr_op_name(point->op) : "");
     print_columns(bench);
 }
 
-static void table_point(struct bench *bench, const struct bench_point *point)
+/* "us", "?" where some median is not as exact as asked for, "~" where the anchor before it had moved. */
+static void format_label(const struct bench *bench, const struct bench_point *point, char label[static 8])
 {
-    char text[LEFT];
+    bool vague = false;
+    for (int c = 0; c < bench->ncontenders && !bench->options.rounds; c++)
+        vague |= point->results[c].state == BENCH_MEASURED && !point->results[c].converged;
+    snprintf(label, 8, "us%s%s", vague ? "?" : "", bench_drift_of(bench, point).moved ? "~" : "");
+}
+
+void table_row(struct bench *bench, const struct bench_point *point)
+{
+    char text[LEFT], label[8];
     print_group(bench, point);
+    format_label(bench, point, label);
     printf("%10zu %10zu %11zu ", point->requested, point->shape.bytes, point->shape.count);
-    print_speeds(bench, point, "us", format_time, "wrong");
+    print_speeds(bench, point, label, format_time, "wrong");
     format_winner(bench, point, text);
     print_left(text);
     print_speeds(bench, point, "algbw", format_algbw, "-");
@@ -264,8 +310,19 @@ static void table_point(struct bench *bench, const struct bench_point *point)
     fflush(stdout);
 }
 
+static void print_entries(const struct bench *bench)
+{
+    for (int r = 0; bench->entries && bench->options.verbose && r < bench->nranks; r++)
+        printf(
+            "# rank %d enters %.2f us after the first rank in the median, p95 %.2f, max %.2f (clock known to %.2f)\n",
+            r, bench->entries[r].late.median, bench->entries[r].late.p95, bench->entries[r].late.max,
+            bench->entries[r].uncertainty_us);
+}
+
 static bool table_finish(struct bench *bench, char *why, size_t size)
 {
+    print_entries(bench);
+    table_baseline(bench);
     print_notes(bench);
     if (fflush(stdout) == 0 && !ferror(stdout))
         return true;
@@ -281,7 +338,6 @@ static void table_abandon(struct bench *bench)
 const struct bench_report report_table = {
     .open = table_open,
     .begin = table_begin,
-    .point = table_point,
     .finish = table_finish,
     .abandon = table_abandon,
 };

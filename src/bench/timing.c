@@ -126,13 +126,16 @@ static enum tr_status run(const struct batch *batch)
 }
 
 /* The clock around the batch. */
-static enum tr_status timed(const struct batch *batch, double *seconds)
+static enum tr_status timed(const struct batch *batch, struct timing_sample *sample)
 {
     struct bench *bench = batch->bench;
+    bool one_device = bench->info.ranks_on_device == bench->nranks;
+    must(bench, bench->backend->enter());
     must(bench, bench->backend->clock_start());
     enum tr_status status = run(batch);
-    must(bench, bench->backend->clock_stop(seconds));
-    *seconds /= (double)batch->iterations * batch->launches;
+    must(bench, bench->backend->clock_stop(&sample->seconds));
+    must(bench, bench->backend->entered(one_device, &sample->entry_ns, &sample->entry_uncertainty_ns));
+    sample->seconds /= (double)batch->iterations * batch->launches;
     return status ? status : tr_comm_async_error(bench->comm);
 }
 
@@ -151,24 +154,47 @@ static enum tr_status prepare(struct batch *batch, const struct pattern *check)
     return status;
 }
 
-enum tr_status timing_batch(struct bench *bench, const struct timing_call *call, int iterations,
-                            const struct pattern *check, double *seconds, size_t *wrong)
+bool timing_verifies_singly(const struct bench *bench)
 {
-    bool single = check && bench->options.in_place && bench->collective->in_place_consumes;
+    return bench->options.checks && bench->options.in_place && bench->collective->in_place_consumes;
+}
+
+enum {
+    MOST_ITERATIONS = 1000,
+    MOST_CAPTURED = 100 /* calls in a graph, unless -n says otherwise */
+};
+int timing_fit(const struct bench *bench, double batch_s, double seconds)
+{
+    int most = bench->options.graph_launches ? MOST_CAPTURED : MOST_ITERATIONS;
+    double fitting = batch_s / (seconds + 1e-9);
+    return fitting < 1 ? 1 : fitting > most ? most : (int)fitting;
+}
+
+int timing_iterations(const struct bench *bench, double seconds)
+{
+    static const double batch_s = 1e-3, oversubscribed_batch_s = 15e-3;
+    if (bench->options.iterations)
+        return bench->options.iterations;
+    return timing_fit(bench, bench->oversubscribed ? oversubscribed_batch_s : batch_s, seconds);
+}
+
+enum tr_status timing_batch(struct bench *bench, const struct timing_call *call, int iterations,
+                            const struct pattern *check, struct timing_sample *sample)
+{
+    bool single = check && timing_verifies_singly(bench);
     bool graph = bench->options.graph_launches > 0;
     struct batch batch = {.bench = bench,
                           .call = call,
                           .at = pointers(bench, call, check != NULL),
                           .iterations = single ? 1 : iterations,
                           .launches = graph && !single ? bench->options.graph_launches : 1};
-    *seconds = 0;
-    *wrong = 0;
+    *sample = (struct timing_sample){0};
     enum tr_status status = prepare(&batch, check);
     if (status == TR_OK)
-        status = timed(&batch, seconds);
+        status = timed(&batch, sample);
     if (batch.graph)
         bench->backend->graph_free(batch.graph);
     if (status == TR_OK && check)
-        must(bench, bench->backend->count_wrong(check, batch.at.recv, call->shape->recv, wrong));
+        must(bench, bench->backend->count_wrong(check, batch.at.recv, call->shape->recv, &sample->wrong));
     return status;
 }

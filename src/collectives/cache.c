@@ -51,7 +51,7 @@ static bool respects_owners(const struct tr_schedule *schedule)
     return true;
 }
 
-static enum tr_status build_schedule(const struct tr_schedule_spec *spec, struct tr_schedule **schedule)
+enum tr_status tr_call_schedule(const struct tr_schedule_spec *spec, struct tr_schedule **schedule)
 {
     enum tr_status status = tr_schedule_build(spec, schedule);
     if (status != TR_OK || !spec->remote || respects_owners(*schedule))
@@ -87,7 +87,7 @@ static enum tr_status build(const struct tr_schedule_spec *spec, enum tr_protoco
                             struct tr_program **program)
 {
     struct tr_schedule *schedule;
-    enum tr_status status = build_schedule(spec, &schedule);
+    enum tr_status status = tr_call_schedule(spec, &schedule);
     if (status != TR_OK)
         return status;
     status = build_from(schedule, protocol, rank, program);

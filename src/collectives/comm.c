@@ -8,6 +8,7 @@
 #include "collectives/comm.h"
 
 #include "collectives/error.h"
+#include "model/choice.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -160,7 +161,7 @@ struct identity {
     int devices;
 };
 
-static void describe_place(char *place, size_t bytes, const char *host)
+void tr_describe_place(char *place, size_t bytes, const char *host)
 {
     const char *wanted = getenv("TREERING_HOST_ID");
     char boot[40] = "";
@@ -228,7 +229,7 @@ static enum tr_status meet(struct tr_comm *comm)
 {
     struct identity mine = {.memory = comm->config.memory, .first_epoch = comm->config.first_epoch};
     snprintf(mine.host, sizeof mine.host, "%s", comm->info.host);
-    describe_place(mine.place, sizeof mine.place, comm->info.host);
+    tr_describe_place(mine.place, sizeof mine.place, comm->info.host);
     mine.devices = tr_cuda_device_count();
 
     struct identity *all = calloc((size_t)comm->size, sizeof *all);
@@ -329,10 +330,13 @@ static enum tr_status bring_up(struct tr_comm *comm)
         return status;
     }
     if (comm->memory == TR_MEMORY_HOST)
-        snprintf(comm->info.transport, sizeof comm->info.transport, "shared memory, to %d ranks", comm->size - 1);
+        snprintf(comm->info.transport, sizeof comm->info.transport, "shared memory, to %d %s", comm->size - 1,
+                 comm->size == 2 ? "rank" : "ranks");
     status = tr_comm_agree(comm, comm->executor->create(comm));
     if (status == TR_OK)
         status = tr_comm_agree(comm, bring_up_nccl(comm));
+    if (status == TR_OK)
+        status = tr_select_open_model(comm);
     return status;
 }
 
@@ -342,6 +346,7 @@ static void release(struct tr_comm *comm)
     tr_nccl_destroy(comm);
     tr_registrations_clear(comm);
     tr_cache_clear(comm);
+    tr_chooser_free(comm->chooser);
     if (comm->executor)
         comm->executor->destroy(comm);
     if (comm->mpi != MPI_COMM_NULL && comm->broken == TR_OK)

@@ -10,6 +10,7 @@
 
 #include "collectives/plan.h"
 
+#include <sched.h>
 #include <stdint.h>
 
 /*
@@ -132,8 +133,12 @@ extern const struct tr_executor tr_exec_host;
 const struct tr_executor *tr_exec_cuda(void);
 /* GPUs that this process sees; 0 without CUDA. Never fails. */
 int tr_cuda_device_count(void);
+/* GPU memory that a communicator of `ranks` ranks takes on each of them; 0 without CUDA. */
+size_t tr_cuda_arena_bytes(int ranks);
 
-struct tr_nccl; /* nccl.c, or nccl_none.c in a build without NCCL */
+struct tr_chooser; /* model/choice.h */
+struct tr_machine; /* model/model.h */
+struct tr_nccl;    /* nccl.c, or nccl_none.c in a build without NCCL */
 
 struct tr_comm {
     int rank, size;
@@ -147,7 +152,8 @@ struct tr_comm {
     struct tr_shape recent[TR_COLLECTIVE_COUNT]; /* of the last call of each, under the present tuning */
     struct tr_cached_program *programs;
     struct tr_registration *registrations;
-    struct tr_nccl *nccl; /* NULL: not up */
+    struct tr_nccl *nccl;       /* NULL: not up */
+    struct tr_chooser *chooser; /* of the machine's model; NULL: the built-in table */
     struct tr_comm_info info;
     enum tr_status broken; /* not TR_OK after a timeout or an abort: every later call returns it */
 };
@@ -163,28 +169,54 @@ enum tr_status tr_comm_wait(struct tr_comm *comm, int n, MPI_Request *requests, 
 void tr_comm_break(struct tr_comm *comm, enum tr_status status);
 /* CLOCK_MONOTONIC, seconds. */
 double tr_seconds(void);
+/* comm.c: what is equal on two ranks that can share memory: TREERING_HOST_ID, else host name and boot id. */
+void tr_describe_place(char *place, size_t bytes, const char *host);
 
 /* cache.c: whether ranks may touch each other's `buffer` (IN or OUT) in a registered call: where it holds the whole vector on
  * every rank and so has one place that all know. The rest (the OUT of a reduce-scatter lies elsewhere on every rank when
  * in place, that of a reduce is the root's alone) belongs to its rank. */
 bool tr_collective_shares(enum tr_collective collective, enum tr_buffer buffer);
 
-/* cache.c: the program of a spec and protocol for `rank` of the spec, built, in debug builds checked, and kept.
- * With spec.remote the steps touch only shared buffers of others; an algorithm that touches more is built staged. */
+/* cache.c: the schedule that a call runs: as tr_schedule_build(), but with spec.remote an algorithm that touches other than
+ * shared buffers of other ranks is built staged. */
+enum tr_status tr_call_schedule(const struct tr_schedule_spec *spec, struct tr_schedule **schedule);
+/* cache.c: the program of a spec and protocol for `rank` of the spec, built, in debug builds checked, and kept. */
 enum tr_status tr_cache_get(struct tr_comm *comm, const struct tr_schedule_spec *spec, enum tr_protocol protocol,
                             int rank, struct tr_cached_program **cached);
 void tr_cache_clear(struct tr_comm *comm);
 
-/* geometry.c: cut `count` elements (of a collective's call) for a program. `capacity` is the slot payload in bytes. */
+/* What of a schedule decides how a vector is cut for it. */
+struct tr_layout {
+    size_t nranks, nchunks;
+    size_t nslots; /* mailbox slots a rank; 0: pieces are not bounded by a slot's capacity */
+    size_t depth, max_lag;
+};
+struct tr_layout tr_schedule_layout(const struct tr_schedule *schedule);
+
+/* geometry.c: cut `count` elements (of a collective's call) for a schedule of any number of ranks. `capacity` is the slot
+ * payload in bytes. */
+struct tr_geometry tr_layout_cut(const struct tr_layout *layout, enum tr_collective collective, size_t count,
+                                 size_t element_bytes, uint32_t channels, size_t capacity);
+/* The same in one piece, as the LL protocols need it; the caller compares the tile with the slots' capacity. */
+struct tr_geometry tr_layout_whole(const struct tr_layout *layout, enum tr_collective collective, size_t count,
+                                   size_t element_bytes, uint32_t channels);
+
+/* geometry.c: the same for a program. */
 struct tr_geometry tr_geometry_cut(enum tr_collective collective, int nranks, size_t count, size_t element_bytes,
                                    const struct tr_program *program, uint32_t channels, size_t capacity);
-/* The same in one piece, as the LL protocols need it; the caller compares the tile with the slots' capacity. */
 struct tr_geometry tr_geometry_whole(enum tr_collective collective, int nranks, size_t count, size_t element_bytes,
                                      const struct tr_program *program, uint32_t channels);
 
 /* select.c: resolve AUTO fields for a call. `bytes` is the size of the whole vector. */
 enum tr_status tr_select(const struct tr_comm *comm, enum tr_collective collective, size_t bytes, bool registered,
                          struct tr_tuning *tuning);
+
+/* select_model.c: the model that AUTO chooses from, if there is one for this machine and launch. Collective. */
+enum tr_status tr_select_open_model(struct tr_comm *comm);
+/* select_model.c: the machine and launch of a communicator, as models and results name them. */
+void tr_comm_machine(const struct tr_comm *comm, struct tr_machine *machine);
+/* select_model.c: where the model of a machine is looked for and written, in the user's folder. */
+enum tr_status tr_model_default_path(const struct tr_machine *machine, char *path, size_t size);
 
 /* compare.c: with config.check_calls, TR_ERR_MISMATCH unless every rank makes this call with matching arguments; of a pair
  * of tr_send() and tr_recv() both sides. Collective over them. */
@@ -201,6 +233,8 @@ void tr_registrations_clear(struct tr_comm *comm);
  * is the rank's GPU ("0000:1b:00.0"), NULL on the host. comm.c calls it for host communicators, the CUDA executor's
  * create() for its own. */
 enum tr_status tr_topology_bind(struct tr_comm *comm, const char *bus_id);
+/* topology.c: the CPUs of the NUMA nodes next to a GPU; all of them where hwloc does not know the GPU. Errors: SYSTEM. */
+enum tr_status tr_topology_near(const char *bus_id, cpu_set_t *near);
 
 /* nccl.c. create leaves comm->nccl NULL and says why in info.why_no_nccl when NCCL cannot serve; that is not an error. */
 enum tr_status tr_nccl_create(struct tr_comm *comm);

@@ -9,6 +9,10 @@
 /* TR_OK for cudaSuccess, else TR_ERR_CUDA (TR_ERR_MEMORY when memory is short) and the sentence "<what> failed: ...". */
 enum tr_status tr_cuda_status(cudaError_t error, const char *what);
 
+/* "GPU-..." as nvidia-smi writes it (cuda_setup.c). */
+enum { TR_CUDA_UUID_BYTES = 48 };
+void tr_cuda_format_uuid(const cudaUUID_t *uuid, char text[TR_CUDA_UUID_BYTES]);
+
 /* What a rank tells the others about memory that it shares. */
 struct tr_cuda_share {
     cudaIpcMemHandle_t handle; /* of the whole allocation */

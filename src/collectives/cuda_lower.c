@@ -2,20 +2,12 @@
  * cuda_lower.c - from a rank's program and a call's buffers to the kernel's argument (cuda_kernel.h): absolute addresses,
  * one chunk a step, bytes instead of elements. What depends on the program alone is worked out once and kept.
  */
+#include "collectives/capacity.h"
 #include "collectives/error.h"
 #include "collectives/exec_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* How each protocol carries data: bytes of payload in a unit of the mailbox. */
-static const struct {
-    size_t payload, unit;
-} protocols[TR_PROTOCOL_COUNT] = {
-    [TR_PROTOCOL_LL] = {TR_CUDA_LL_PAYLOAD, TR_CUDA_LL_PACKET},
-    [TR_PROTOCOL_LL128] = {TR_CUDA_LL128_PAYLOAD, TR_CUDA_LL128_LINE},
-    [TR_PROTOCOL_DIRECT] = {TR_CUDA_LINE, TR_CUDA_LINE},
-};
 
 static const struct tr_cuda_layout *layout_of(const struct tr_comm *comm, const struct tr_domain *domain)
 {
@@ -31,15 +23,13 @@ static size_t round_up(size_t value, size_t multiple)
 /* Bytes of one channel's mailboxes in one half. */
 static size_t channel_bytes(const struct tr_cuda_layout *layout, enum tr_protocol protocol, uint32_t channels)
 {
-    return layout->half[protocol] / channels / TR_CUDA_LINE * TR_CUDA_LINE;
+    return tr_cuda_channel_bytes(layout->half[protocol], channels);
 }
 
 size_t tr_cuda_slot_capacity(const struct tr_comm *comm, enum tr_protocol protocol, const struct tr_domain *domain,
                              uint32_t channels, size_t slots)
 {
-    size_t slot = channel_bytes(layout_of(comm, domain), protocol, channels) / (slots ? slots : 1);
-    size_t units = slot / TR_CUDA_LINE * TR_CUDA_LINE / protocols[protocol].unit;
-    return units * protocols[protocol].payload / 16 * 16;
+    return tr_cuda_capacity(protocol, layout_of(comm, domain)->half[protocol], channels, slots);
 }
 
 /* ---- What is kept with a program --------------------------------------------------------------------------------- */
@@ -215,7 +205,7 @@ static void describe(const struct tr_comm *comm, const struct tr_call *call, str
     const struct tr_program *program = call->program;
     enum tr_protocol protocol = call->protocol;
     size_t tile = call->geometry.tile * tr_datatype_size(call->datatype);
-    size_t units = (tile + protocols[protocol].payload - 1) / protocols[protocol].payload;
+    size_t units = (tile + tr_cuda_units[protocol].payload - 1) / tr_cuda_units[protocol].payload;
     *to = (struct tr_cuda_call){
         .report = ex->device_report,
         .home = ex->arena,
@@ -224,7 +214,7 @@ static void describe(const struct tr_comm *comm, const struct tr_call *call, str
         .flags = layout->flags,
         .half_bytes = layout->half[protocol],
         .channel_bytes = channel_bytes(layout, protocol, call->geometry.channels),
-        .slot_bytes = (uint32_t)round_up((units ? units : 1) * protocols[protocol].unit, TR_CUDA_LINE),
+        .slot_bytes = (uint32_t)round_up((units ? units : 1) * tr_cuda_units[protocol].bytes, TR_CUDA_LINE),
         .packets = (uint32_t)layout->mailbox[TR_PROTOCOL_LL],
         .ll_bytes = (uint32_t)(layout->mailbox[TR_PROTOCOL_LL128] - layout->mailbox[TR_PROTOCOL_LL]),
         .packet_bytes = (uint32_t)(layout->mailbox[TR_PROTOCOL_DIRECT] - layout->mailbox[TR_PROTOCOL_LL]),

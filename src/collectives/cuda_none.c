@@ -10,3 +10,9 @@ int tr_cuda_device_count(void)
 {
     return 0;
 }
+
+size_t tr_cuda_arena_bytes(int ranks)
+{
+    (void)ranks;
+    return 0;
+}

@@ -3,6 +3,7 @@
  *
  * GPU memory of a rank, 8 ranks: 26 MiB of mailboxes for the collectives, 5 MiB for the pairs of send and receive.
  */
+#include "collectives/capacity.h"
 #include "collectives/error.h"
 #include "collectives/exec_cuda.h"
 
@@ -12,8 +13,6 @@
 
 enum {
     CHANNELS = 64, /* of every domain */
-    KIB = 1 << 10,
-    MIB = 1 << 20,
 };
 
 int tr_cuda_device_count(void)
@@ -44,17 +43,20 @@ static struct tr_cuda_layout lay_out(size_t ranks, const size_t half[TR_PROTOCOL
 
 static void choose_layouts(struct tr_cuda_exec *ex, int ranks)
 {
-    static const size_t collective_half[TR_PROTOCOL_COUNT] = {
-        [TR_PROTOCOL_LL] = MIB, [TR_PROTOCOL_LL128] = 4 * MIB, [TR_PROTOCOL_DIRECT] = 8 * MIB};
-    static const size_t pair_half[TR_PROTOCOL_COUNT] = {
-        [TR_PROTOCOL_LL] = 16 * KIB, [TR_PROTOCOL_LL128] = 16 * KIB, [TR_PROTOCOL_DIRECT] = 128 * KIB};
-    ex->collectives = lay_out((size_t)ranks, collective_half);
-    ex->pair = lay_out(2, pair_half);
+    ex->collectives = lay_out((size_t)ranks, tr_cuda_collective_half);
+    ex->pair = lay_out(2, tr_cuda_pair_half);
 }
 
 static size_t arena_bytes(const struct tr_cuda_exec *ex, int ranks)
 {
     return ex->collectives.bytes + 2 * (size_t)ranks * ex->pair.bytes;
+}
+
+size_t tr_cuda_arena_bytes(int ranks)
+{
+    struct tr_cuda_exec ex = {0};
+    choose_layouts(&ex, ranks);
+    return arena_bytes(&ex, ranks);
 }
 
 char *tr_cuda_domain(const struct tr_comm *comm, const struct tr_domain *domain, int rank)
@@ -67,6 +69,13 @@ char *tr_cuda_domain(const struct tr_comm *comm, const struct tr_domain *domain,
 }
 
 /* ---- The GPU ----------------------------------------------------------------------------------------------------- */
+
+void tr_cuda_format_uuid(const cudaUUID_t *uuid, char text[static TR_CUDA_UUID_BYTES])
+{
+    const unsigned char *u = (const unsigned char *)uuid->bytes;
+    snprintf(text, TR_CUDA_UUID_BYTES, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
+             u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+}
 
 static enum tr_status describe_device(struct tr_comm *comm, char *bus_id, int bus_id_bytes)
 {
@@ -84,10 +93,7 @@ static enum tr_status describe_device(struct tr_comm *comm, char *bus_id, int bu
     ex->overlaps_launches = properties.major >= 9;
     comm->info.device = ex->device;
     snprintf(comm->info.device_name, sizeof comm->info.device_name, "%.63s", properties.name);
-    const unsigned char *u = (const unsigned char *)properties.uuid.bytes;
-    snprintf(comm->info.device_uuid, sizeof comm->info.device_uuid,
-             "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3], u[4],
-             u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+    tr_cuda_format_uuid(&properties.uuid, comm->info.device_uuid);
     return TR_OK;
 }
 

@@ -273,16 +273,18 @@ static uint32_t max_channels(const struct tr_comm *comm)
     return 1;
 }
 
-/* Worth it for long messages that are only copied: a system call costs more than a short one. Ranks that share a CPU do
- * better with mailboxes, which stay in its cache from one rank to the next (8 ranks on 2 cores: by a factor of two). */
+bool tr_host_push_pays(enum tr_collective collective, size_t bytes, int nranks)
+{
+    size_t longest = collective == TR_ALLGATHER ? bytes / (size_t)nranks : bytes;
+    return (collective == TR_ALLGATHER || collective == TR_BROADCAST) && longest >= PUSH_BYTES;
+}
+
+/* Ranks that share a CPU do better with mailboxes, which stay in its cache from one rank to the next (8 ranks on 2 cores:
+ * by a factor of two). */
 static bool reaches_private(const struct tr_comm *comm, enum tr_collective collective, size_t bytes)
 {
     const struct tr_host *host = comm->exec;
-    if (collective == TR_ALLGATHER)
-        bytes /= (size_t)comm->size;
-    else if (collective != TR_BROADCAST)
-        return false;
-    return host->reaches_private && !host->oversubscribed && bytes >= PUSH_BYTES;
+    return host->reaches_private && !host->oversubscribed && tr_host_push_pays(collective, bytes, comm->size);
 }
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */

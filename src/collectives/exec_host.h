@@ -167,6 +167,9 @@ static inline enum tr_status tr_host_wait(struct tr_host *host, const _Atomic ui
 
 /* ---- push_host.c ------------------------------------------------------------------------------------------------- */
 
+/* Write `bytes` at `data` to `address` in the memory of process `pid`; 0, or an errno. */
+int tr_host_write(int pid, uintptr_t address, const void *data, size_t bytes);
+
 /* Find out whether ranks can write into each other's private memory; `next` is where the next rank's probe lies.
  * Collective. Sets reaches_private, alike on all ranks. */
 enum tr_status tr_host_push_probe(struct tr_host *host, uintptr_t next);
@@ -180,5 +183,11 @@ enum tr_status tr_host_push_step(const struct tr_host_run *run, const struct tr_
 /* Carry out a step on `count` elements of its j-th chunk, where BOX holds packets. */
 enum tr_status tr_packet_step(const struct tr_host_run *run, const struct tr_program_step *step, size_t j,
                               size_t count);
+
+/* ---- exec_host.c ------------------------------------------------------------------------------------------------- */
+
+/* Whether writing into private memory of other ranks pays, for a call that moves `bytes` in all: for long messages that are
+ * only copied, since a system call costs more than a short one. */
+bool tr_host_push_pays(enum tr_collective collective, size_t bytes, int nranks);
 
 #endif

@@ -47,28 +47,46 @@ static size_t elements(size_t bytes, size_t element_bytes)
     return bytes > element_bytes ? bytes / element_bytes : 1;
 }
 
-struct tr_geometry tr_geometry_whole(enum tr_collective collective, int nranks, size_t count, size_t element_bytes,
-                                     const struct tr_program *program, uint32_t channels)
+struct tr_layout tr_schedule_layout(const struct tr_schedule *schedule)
+{
+    return (struct tr_layout){.nranks = (size_t)schedule->spec.nranks,
+                              .nchunks = (size_t)schedule->nchunks,
+                              .nslots = (size_t)schedule->nslots,
+                              .depth = (size_t)schedule->depth,
+                              .max_lag = (size_t)schedule->max_lag};
+}
+
+static struct tr_layout program_layout(const struct tr_program *program, int nranks)
+{
+    return (struct tr_layout){.nranks = (size_t)nranks,
+                              .nchunks = program->nchunks,
+                              .nslots = program->nslots,
+                              .depth = program->depth,
+                              .max_lag = program->max_lag};
+}
+
+struct tr_geometry tr_layout_whole(const struct tr_layout *layout, enum tr_collective collective, size_t count,
+                                   size_t element_bytes, uint32_t channels)
 {
     struct tr_geometry g = {.channels = channels, .npieces = 1};
     size_t line = elements(LINE_BYTES, element_bytes);
     if (has_chunk_per_rank(collective)) {
-        g.total = (size_t)nranks * count;
+        g.total = layout->nranks * count;
         g.stride = count;
     } else {
         g.total = count;
-        g.stride = program->nchunks > 1 ? round_up(ceil_div(count, program->nchunks), line) : count;
+        g.stride = layout->nchunks > 1 ? round_up(ceil_div(count, layout->nchunks), line) : count;
     }
     g.tile = round_up(ceil_div(longest_chunk(&g), channels), line);
     return g;
 }
 
 /* Messages that follow each other along the longest path of a piece; 0: pieces gain nothing from each other. */
-static size_t pipeline_hops(const struct tr_program *program)
+static size_t pipeline_hops(const struct tr_layout *layout)
 {
-    if (program->max_lag > 0)
-        return program->max_lag;
-    return program->depth > 1 && program->nranks > 1 ? program->nranks - 1u : 0;
+    if (layout->max_lag > 0)
+        return layout->max_lag;
+    return layout->depth > 1 && layout->nranks > 1 ? layout->nranks - 1 : 0;
 }
 
 /* The pipeline's best tile in bytes, to the next power of two, for a channel's share of `bytes`. */
@@ -80,14 +98,14 @@ static size_t pipeline_tile(size_t bytes, size_t hops)
     return tile;
 }
 
-struct tr_geometry tr_geometry_cut(enum tr_collective collective, int nranks, size_t count, size_t element_bytes,
-                                   const struct tr_program *program, uint32_t channels, size_t capacity)
+struct tr_geometry tr_layout_cut(const struct tr_layout *layout, enum tr_collective collective, size_t count,
+                                 size_t element_bytes, uint32_t channels, size_t capacity)
 {
-    struct tr_geometry g = tr_geometry_whole(collective, nranks, count, element_bytes, program, channels);
+    struct tr_geometry g = tr_layout_whole(layout, collective, count, element_bytes, channels);
     size_t most = g.tile * element_bytes; /* bytes of the largest tile allowed */
-    if (program->nslots > 0)
+    if (layout->nslots > 0)
         most = min_size(most, capacity);
-    size_t hops = pipeline_hops(program);
+    size_t hops = pipeline_hops(layout);
     if (hops > 0 && most > HALF_BANDWIDTH_BYTES)
         most = min_size(most, pipeline_tile(g.tile * element_bytes, hops));
     if (most == g.tile * element_bytes)
@@ -100,4 +118,18 @@ struct tr_geometry tr_geometry_cut(enum tr_collective collective, int nranks, si
     g.tile = round_up(ceil_div(piece, channels), elements(align, element_bytes));
     g.npieces = (uint32_t)ceil_div(longest, g.tile * channels);
     return g;
+}
+
+struct tr_geometry tr_geometry_whole(enum tr_collective collective, int nranks, size_t count, size_t element_bytes,
+                                     const struct tr_program *program, uint32_t channels)
+{
+    struct tr_layout layout = program_layout(program, nranks);
+    return tr_layout_whole(&layout, collective, count, element_bytes, channels);
+}
+
+struct tr_geometry tr_geometry_cut(enum tr_collective collective, int nranks, size_t count, size_t element_bytes,
+                                   const struct tr_program *program, uint32_t channels, size_t capacity)
+{
+    struct tr_layout layout = program_layout(program, nranks);
+    return tr_layout_cut(&layout, collective, count, element_bytes, channels, capacity);
 }

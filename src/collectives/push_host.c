@@ -13,8 +13,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* Write `bytes` at `data` to `address` in the memory of process `pid`; 0, or an errno. */
-static int write_to(int pid, uintptr_t address, const void *data, size_t bytes)
+int tr_host_write(int pid, uintptr_t address, const void *data, size_t bytes)
 {
     while (bytes > 0) {
         struct iovec local = {(void *)(uintptr_t)data, bytes}, remote = {(void *)address, bytes};
@@ -31,7 +30,7 @@ static int write_to(int pid, uintptr_t address, const void *data, size_t bytes)
 static enum tr_status push(const struct tr_host_run *run, int rank, uintptr_t address, const void *data, size_t bytes)
 {
     struct tr_host *host = run->host;
-    int error = write_to(host->pids[rank], address, data, bytes);
+    int error = tr_host_write(host->pids[rank], address, data, bytes);
     if (error == 0)
         return TR_OK;
     tr_host_abort(host, error == ESRCH ? TR_REASON_DIED : TR_REASON_FAILED, rank);
@@ -70,7 +69,7 @@ enum tr_status tr_host_push_step(const struct tr_host_run *run, const struct tr_
 enum tr_status tr_host_push_probe(struct tr_host *host, uintptr_t next)
 {
     const struct tr_comm *comm = host->comm;
-    int works = write_to(host->pids[(comm->rank + 1) % comm->size], next, &(uint64_t){1}, sizeof host->probe) == 0;
+    int works = tr_host_write(host->pids[(comm->rank + 1) % comm->size], next, &(uint64_t){1}, sizeof host->probe) == 0;
     int *all = calloc((size_t)comm->size, sizeof *all);
     enum tr_status status = tr_comm_agree(host->comm, all ? TR_OK : tr_error(TR_ERR_MEMORY, "no memory for a table"));
     if (status == TR_OK)

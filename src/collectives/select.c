@@ -1,11 +1,14 @@
 /*
  * select.c - which algorithm, protocol and number of channels a call runs with when it is not told.
  *
- * The first row that fits wins. What the caller fixed narrows the rows; when no row is left that agrees with the fixed
- * algorithm, the row for that size decides protocol and channels alone. The last row of each memory kind fits all.
+ * A fitted model of this machine decides (select_model.c), where there is one and it covers the call; else the table here,
+ * made from measurements of a few machines. Its first row that fits wins. What the caller fixed narrows the rows; when no
+ * row is left that agrees with the fixed algorithm, the row for that size decides protocol and channels alone. The last
+ * row of each memory kind fits all.
  */
 #include "collectives/comm.h"
 #include "collectives/error.h"
+#include "model/choice.h"
 
 #define IN_SET(collective) (1u << (collective))
 #define KIB(n) ((size_t)(n) << 10)
@@ -107,6 +110,8 @@ static const struct row *find_row(const struct tr_comm *comm, enum tr_collective
 enum tr_status tr_select(const struct tr_comm *comm, enum tr_collective collective, size_t bytes, bool registered,
                          struct tr_tuning *tuning)
 {
+    if (comm->chooser && tr_chooser_pick(comm->chooser, collective, bytes, registered, tuning) && tuning->channels)
+        return TR_OK;
     const struct row *row = find_row(comm, collective, bytes, registered, tuning->algorithm, tuning->protocol);
     if (!row)
         row = find_row(comm, collective, bytes, registered, TR_ALGORITHM_AUTO, tuning->protocol);

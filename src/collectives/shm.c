@@ -19,12 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What a rank tells the others about its file; the device and inode show that the same file was opened. */
-struct card {
-    int64_t pid, fd;
-    uint64_t device, inode;
-};
-
 /* The number in a file such as /sys/fs/cgroup/memory.max, or SIZE_MAX ("max", or no such file). */
 static size_t read_number(const char *path)
 {
@@ -65,8 +59,7 @@ static size_t group_available(void)
     return most > used ? most - used : 0;
 }
 
-/* Bytes that may still be allocated: what the host has left, or the container if that is less. */
-static size_t available_bytes(void)
+size_t tr_shm_available(void)
 {
     size_t kib = sum_fields("/proc/meminfo", "MemAvailable:", "");
     size_t host = kib ? kib * 1024 : SIZE_MAX;
@@ -82,7 +75,7 @@ static size_t round_to_pages(size_t bytes)
 
 static enum tr_status check_available(size_t bytes, int nranks, const char *purpose)
 {
-    size_t available = available_bytes();
+    size_t available = tr_shm_available();
     if (bytes <= available / (size_t)nranks)
         return TR_OK;
     return tr_error(
@@ -104,9 +97,9 @@ static enum tr_status file_map(int fd, size_t bytes, int rank, void **address)
     return TR_OK;
 }
 
-/* Make this rank's file with all its pages, and map it. Pages are made through the mapping where the kernel can,
+/* Pages are made through the mapping where the kernel can,
  * because it makes huge ones only there; posix_fallocate() makes what is missing and says whether there was enough. */
-static enum tr_status file_create(size_t bytes, const char *purpose, int rank, int *fd, void **address)
+enum tr_status tr_shm_file_create(size_t bytes, const char *purpose, int rank, int *fd, void **address)
 {
     *fd = memfd_create("treering", MFD_CLOEXEC);
     if (*fd < 0)
@@ -130,12 +123,12 @@ static enum tr_status file_create(size_t bytes, const char *purpose, int rank, i
         purpose, strerror(error));
 }
 
-static enum tr_status card_fill(int fd, struct card *card)
+enum tr_status tr_shm_file_describe(int fd, struct tr_shm_file *file)
 {
     struct stat status;
     if (fstat(fd, &status) != 0)
         return tr_error(TR_ERR_SYSTEM, "fstat of a memory file failed: %s", strerror(errno));
-    *card = (struct card){.pid = getpid(), .fd = fd, .device = status.st_dev, .inode = status.st_ino};
+    *file = (struct tr_shm_file){.pid = getpid(), .fd = fd, .device = status.st_dev, .inode = status.st_ino};
     return TR_OK;
 }
 
@@ -148,17 +141,16 @@ static enum tr_status open_error(int rank, const char *path, const char *why)
         rank, path, why);
 }
 
-/* Open and map the memory of another rank. */
-static enum tr_status peer_map(const struct card *card, size_t bytes, int rank, void **address)
+enum tr_status tr_shm_file_map(const struct tr_shm_file *file, size_t bytes, int rank, void **address)
 {
     char path[64];
     struct stat status;
-    snprintf(path, sizeof path, "/proc/%" PRId64 "/fd/%" PRId64, card->pid, card->fd);
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/fd/%" PRId64, file->pid, file->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return open_error(rank, path, strerror(errno));
     enum tr_status result;
-    if (fstat(fd, &status) != 0 || status.st_dev != card->device || status.st_ino != card->inode)
+    if (fstat(fd, &status) != 0 || status.st_dev != file->device || status.st_ino != file->inode)
         result = open_error(rank, path, "another process has this number here");
     else
         result = file_map(fd, bytes, rank, address);
@@ -167,12 +159,12 @@ static enum tr_status peer_map(const struct card *card, size_t bytes, int rank, 
 }
 
 /* Map the memory of every other rank. */
-static enum tr_status map_peers(const struct card *cards, int self, struct tr_shm *shm)
+static enum tr_status map_peers(const struct tr_shm_file *files, int self, struct tr_shm *shm)
 {
     for (int rank = 0; rank < shm->nranks; rank++) {
         if (rank == self)
             continue;
-        enum tr_status status = peer_map(&cards[rank], shm->bytes, rank, &shm->rank[rank]);
+        enum tr_status status = tr_shm_file_map(&files[rank], shm->bytes, rank, &shm->rank[rank]);
         if (status != TR_OK)
             return status;
     }
@@ -180,14 +172,14 @@ static enum tr_status map_peers(const struct card *cards, int self, struct tr_sh
 }
 
 /* Tell the others where the file is, and map theirs. Nobody closes its descriptor before all have opened it. */
-static enum tr_status exchange(struct tr_comm *comm, int fd, struct card *cards, struct tr_shm *shm)
+static enum tr_status exchange(struct tr_comm *comm, int fd, struct tr_shm_file *files, struct tr_shm *shm)
 {
-    struct card mine;
-    enum tr_status status = tr_comm_agree(comm, card_fill(fd, &mine));
+    struct tr_shm_file mine;
+    enum tr_status status = tr_comm_agree(comm, tr_shm_file_describe(fd, &mine));
     if (status == TR_OK)
-        status = tr_comm_gather(comm, &mine, cards, sizeof mine);
+        status = tr_comm_gather(comm, &mine, files, sizeof mine);
     if (status == TR_OK)
-        status = tr_comm_agree(comm, map_peers(cards, comm->rank, shm));
+        status = tr_comm_agree(comm, map_peers(files, comm->rank, shm));
     return status;
 }
 
@@ -195,20 +187,20 @@ enum tr_status tr_shm_create(struct tr_comm *comm, size_t bytes, const char *pur
 {
     int fd = -1;
     struct tr_shm made = {.bytes = round_to_pages(bytes), .nranks = comm->size};
-    struct card *cards = calloc((size_t)comm->size, sizeof *cards);
+    struct tr_shm_file *files = calloc((size_t)comm->size, sizeof *files);
     made.rank = calloc((size_t)comm->size, sizeof *made.rank);
 
     enum tr_status status = check_available(made.bytes, comm->size, purpose);
-    if (!cards || !made.rank)
+    if (!files || !made.rank)
         status = tr_error(TR_ERR_MEMORY, "no memory for the tables of %d ranks", comm->size);
     status = tr_comm_agree(comm, status); /* all have looked at what is available before anyone takes of it */
     if (status == TR_OK)
-        status = tr_comm_agree(comm, file_create(made.bytes, purpose, comm->rank, &fd, &made.rank[comm->rank]));
+        status = tr_comm_agree(comm, tr_shm_file_create(made.bytes, purpose, comm->rank, &fd, &made.rank[comm->rank]));
     if (status == TR_OK)
-        status = exchange(comm, fd, cards, &made);
+        status = exchange(comm, fd, files, &made);
     if (fd >= 0)
         close(fd);
-    free(cards);
+    free(files);
     if (status != TR_OK) {
         tr_shm_destroy(&made);
         return status;

@@ -9,6 +9,22 @@
 
 #include "collectives/comm.h"
 
+/* What a rank tells the others about its file; the device and inode show that the same file was opened. */
+struct tr_shm_file {
+    int64_t pid, fd;
+    uint64_t device, inode;
+};
+
+/* Make this rank's file with all its pages, and map it; the descriptor must stay open until the others have mapped the
+ * file. What was made before a failure (*fd >= 0, *address) is the caller's to undo. `purpose` as below. */
+enum tr_status tr_shm_file_create(size_t bytes, const char *purpose, int rank, int *fd, void **address);
+enum tr_status tr_shm_file_describe(int fd, struct tr_shm_file *file);
+/* Open and map the file of another rank, `rank`. */
+enum tr_status tr_shm_file_map(const struct tr_shm_file *file, size_t bytes, int rank, void **address);
+
+/* Bytes that may still be allocated: what the host has left, or the container if that is less. */
+size_t tr_shm_available(void);
+
 struct tr_shm {
     size_t bytes; /* of each rank, a multiple of the page size */
     int nranks;

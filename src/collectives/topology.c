@@ -9,6 +9,7 @@
 #include "collectives/error.h"
 
 #include <hwloc.h>
+#include <hwloc/glibc-sched.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,12 +52,28 @@ static int count_gpus(hwloc_topology_t topology)
     return gpus;
 }
 
+static const char *plural(int count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static void describe_machine(hwloc_topology_t topology, char *text, size_t bytes)
 {
-    snprintf(text, bytes, "%d packages, %d NUMA nodes, %d cores, %d PUs, %d NVIDIA GPUs",
-             hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE),
-             hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE), hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE),
-             hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU), count_gpus(topology));
+    int packages = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE);
+    int nodes = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
+    int cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
+    int pus = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
+    int gpus = count_gpus(topology);
+    snprintf(text, bytes, "%d package%s, %d NUMA node%s, %d core%s, %d PU%s, %d NVIDIA GPU%s", packages,
+             plural(packages), nodes, plural(nodes), cores, plural(cores), pus, plural(pus), gpus, plural(gpus));
+}
+
+/* "Intel(R) Xeon(R) ...", as /proc/cpuinfo has it. */
+static void describe_cpu(hwloc_topology_t topology, char *text, size_t bytes)
+{
+    hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
+    const char *name = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+    snprintf(text, bytes, "%s", name ? name : "");
 }
 
 /* ---- Which of the host's processes this is ----------------------------------------------------------------------- */
@@ -176,7 +193,8 @@ static void bind_share(struct tr_comm *comm, hwloc_const_cpuset_t set, struct lo
 {
     int pus = count_inside(machine.topology, set, HWLOC_OBJ_PU);
     if (place.size > pus) {
-        snprintf(comm->info.binding, sizeof comm->info.binding, "not bound: %d ranks on %d PUs", place.size, pus);
+        snprintf(comm->info.binding, sizeof comm->info.binding, "not bound: %d rank%s on %d PU%s", place.size,
+                 plural(place.size), pus, plural(pus));
         return;
     }
     hwloc_bitmap_t share = hwloc_bitmap_alloc();
@@ -215,6 +233,17 @@ static void bind_rank(struct tr_comm *comm, const char *bus_id, struct local loc
     hwloc_bitmap_free(current);
 }
 
+enum tr_status tr_topology_near(const char *bus_id, cpu_set_t *near)
+{
+    pthread_mutex_lock(&machine.lock);
+    enum tr_status status = load_machine();
+    if (status == TR_OK &&
+        hwloc_cpuset_to_glibc_sched_affinity(machine.topology, near_gpu(machine.topology, bus_id), near, sizeof *near))
+        status = tr_error(TR_ERR_SYSTEM, "hwloc does not say which CPUs are near GPU %s", bus_id);
+    pthread_mutex_unlock(&machine.lock);
+    return status;
+}
+
 enum tr_status tr_topology_bind(struct tr_comm *comm, const char *bus_id)
 {
     pthread_mutex_lock(&machine.lock);
@@ -223,6 +252,7 @@ enum tr_status tr_topology_bind(struct tr_comm *comm, const char *bus_id)
     hwloc_const_cpuset_t set = NULL;
     if (status == TR_OK) {
         describe_machine(machine.topology, comm->info.topology, sizeof comm->info.topology);
+        describe_cpu(machine.topology, comm->info.cpu_name, sizeof comm->info.cpu_name);
         set = near_gpu(machine.topology, bus_id);
         status = find_sharers(comm, set, &sharers);
     }

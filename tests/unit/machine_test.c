@@ -68,6 +68,7 @@ static int measure(const struct truth *beyond, double noise, int first, int end,
                                              .algorithm = algorithms[a].algorithm,
                                              .protocol = TR_PROTOCOL_DIRECT,
                                              .bytes = bytes,
+                                             .best = true,
                                              .us = noisy(true_us(t, &cost), noise),
                                              .cost = cost};
         }

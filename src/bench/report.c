@@ -89,10 +89,19 @@ void report_files_remove(void)
             remove_temporary(opened[i]);
 }
 
+static void (*remove_more)(void); /* what else goes; may be NULL */
+
+void report_also_remove(void (*remove)(void))
+{
+    remove_more = remove;
+}
+
 /* SIGINT and SIGTERM (mpirun's, when another rank died) leave no temporary file behind. */
 static void remove_and_die(int number)
 {
     report_files_remove();
+    if (remove_more)
+        remove_more();
     signal(number, SIG_DFL);
     raise(number);
 }

@@ -48,4 +48,7 @@ void report_file_abandon(struct report_file *file);
 /* Remove the temporary files of all that are open. Safe in a signal handler; the process ends next. */
 void report_files_remove(void);
 
+/* Also call this when SIGINT or SIGTERM ends the run while a report is open; it must be async-signal-safe. */
+void report_also_remove(void (*remove)(void));
+
 #endif

@@ -113,8 +113,10 @@ static enum tr_status fill(const struct tr_chooser *chooser, enum tr_collective 
     double last = sweep_range(chooser, collective, registered).last;
     for (int i = 0; i < MOST_ROWS && (i == 0 || grid(i - 1) < last); i++) {
         const struct tr_curve *best = fastest(chooser, collective, registered, grid(i), &nothing_fixed, held);
+        if (!best) /* between two ranges of sizes that were measured: what won last stays */
+            best = held;
         if (!best)
-            break;
+            continue;
         if (best != held)
             rows[nrows++].curve = best;
         rows[nrows - 1].max_bytes = (size_t)grid(i);

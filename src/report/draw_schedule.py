@@ -179,6 +179,8 @@ def draw(trace, path):
 
 def main():
     trace = json.load(sys.stdin)
+    if not sys.argv[1].endswith((".svg", ".pdf", ".png")):
+        sys.exit(f"draw_schedule.py: '{sys.argv[1]}' names no kind of picture: end it in .svg, .pdf or .png")
     if len(trace["events"]) > MOST_EVENTS:
         sys.exit(
             f"draw_schedule.py: {len(trace['events'])} steps and messages are more than a picture shows "

@@ -10,6 +10,7 @@
 #include "bench/bench.h"
 #include "bench/bench_cuda.h"
 #include "bench/fail.h"
+#include "bench/report.h"
 #include "collectives/comm.h"
 #include "collectives/error.h"
 #include "model/choice.h"
@@ -211,6 +212,25 @@ static enum tr_status write_model(const struct tr_model *model, const struct opt
     return status;
 }
 
+/* A model that cannot be written is better said before the minutes of measuring than after. */
+static enum tr_status check_writable(const struct options *options)
+{
+    char folder[PATH_MAX];
+    struct stat status;
+    if (!options->model_path)
+        return TR_OK;
+    snprintf(folder, sizeof folder, "%s", options->model_path);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    if (stat(options->model_path, &status) == 0 && S_ISDIR(status.st_mode))
+        errno = EISDIR;
+    else if (access(slash ? folder : ".", W_OK) == 0 || access(options->model_path, W_OK) == 0)
+        return TR_OK;
+    return tr_error(TR_ERR_SYSTEM, "cannot write %s: %s: give another place with -o", options->model_path,
+                    strerror(errno));
+}
+
 static enum tr_status fit(struct tr_result_file *const files[], const struct options *options)
 {
     struct tr_priced *priced = NULL;
@@ -302,14 +322,17 @@ static _Noreturn void tune(const struct options *options, int argc, char **argv)
     bench.collective = &bench_allreduce;
     bench_start(&bench, &argc, &argv);
     setenv("TREERING_MODEL", "none", 1); /* of this process alone */
+    agree(&bench, bench.rank == 0 ? check_writable(options) : TR_OK);
     agree(&bench, bench.rank == 0 ? open_folder(options, folder) : TR_OK);
     name_results(folder, paths);
     if (bench.rank == 0 && !options->results_path) {
         memcpy(temporary.folder, folder, sizeof folder);
         memcpy(temporary.paths, paths, sizeof paths);
         atexit(remove_temporary);
+        report_also_remove(remove_temporary);
     }
-    bool cuda = options->memory ? strcmp(options->memory, "cuda") == 0 : bench_cuda_device_count() > 0;
+    bool chosen = options->memory && strcmp(options->memory, "auto") != 0;
+    bool cuda = chosen ? strcmp(options->memory, "cuda") == 0 : bench_cuda_device_count() > 0;
     for (int i = 0; i < NSWEEPS; i++)
         measure(&bench, options, i, paths[i], cuda);
     bench.collective = &bench_allreduce;

@@ -211,7 +211,11 @@ static const struct {
       "samples of each test (9; 7 with more than 4 ranks; fewer, but 2, if they took over 80 s)", 0},
      set_rounds},
     {{"seed", KEY_SEED, "N", 0, "of the random order of pairs and tests (from the clock; printed)", 0}, set_seed},
-    {{"timeout", KEY_TIMEOUT, "SECONDS", 0, "longest wait for a peer (30; of a kernel of this bench 10)", 0},
+    {{"timeout", KEY_TIMEOUT, "SECONDS", 0,
+      "longest wait for a peer (30; of a kernel of this bench 10); a rank that stops answering MPI ends the run up to "
+      "twice that "
+      "and a minute later",
+      0},
      set_timeout},
 
     {{NULL, 0, NULL, 0, "Output:", 4}, NULL},

@@ -42,18 +42,18 @@ static void write_speed(const struct bench *bench, const struct bench_point *poi
     const double times[] = {time->median, time->ci_low, time->ci_high, time->ci_level};
     const double quantiles[] = {time->min, time->p5, time->p95, time->p99, time->max};
     for (int i = 0; i < 4; i++)
-        write_number("%.4f", times[i], measured);
-    write_number("%.6f", result->share, measured);
+        write_number("%.9g", times[i], measured);
+    write_number("%.9g", result->share, measured);
     write_number("%.0f", result->converged, measured);
     for (int i = 0; i < 5; i++)
-        write_number("%.4f", quantiles[i], measured);
+        write_number("%.9g", quantiles[i], measured);
     write_number("%.0f", time->n, measured);
     write_number("%.0f", result->iterations, measured);
     write_number("%.0f", bench->options.graph_launches, measured);
-    write_number("%.4f", result->skew_us, measured);
-    write_number("%.4f", result->entry.median, measured && result->entry.n);
-    write_number("%.6f", bench_algbw(point, time->median), measured && point->shape.count);
-    write_number("%.6f", bench_busbw(bench, point, time->median), measured && point->shape.count && bench->nranks > 1);
+    write_number("%.9g", result->skew_us, measured);
+    write_number("%.9g", result->entry.median, measured && result->entry.n);
+    write_number("%.9g", bench_algbw(point, time->median), measured && point->shape.count);
+    write_number("%.9g", bench_busbw(bench, point, time->median), measured && point->shape.count && bench->nranks > 1);
 }
 
 static void write_resolved(const struct bench_contender *contender, const struct bench_result *result)
@@ -85,7 +85,7 @@ static void write_line(const struct bench *bench, const struct bench_point *poin
     write_speed(bench, point, result);
     fprintf(file.stream, "%.0f,%d,%d,%d,", result->wrong, result->verified, contender == point->winner,
             bench_drift_of(bench, point).moved);
-    write_number("%.6f", point->regret.value, point->regret.known && is_plain_auto(who));
+    write_number("%.9g", point->regret.value, point->regret.known && is_plain_auto(who));
     fprintf(file.stream, "%llu\n", (unsigned long long)bench->seed);
 }
 

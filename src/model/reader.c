@@ -304,13 +304,23 @@ double tr_read_number(const struct tr_node *object, const char *key, double low,
     return 0;
 }
 
+static bool has_control(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return true;
+    return false;
+}
+
 void tr_read_text(const struct tr_node *object, const char *key, char *text, size_t size)
 {
     struct tr_node node = tr_member(object, key);
     *text = '\0';
     if (!accept(&node, json_is_string(node.value), "a text"))
         return;
-    if (json_string_length(node.value) < size)
+    if (has_control(json_string_value(node.value)))
+        tr_refuse(&node, "has a control character, which a terminal might obey");
+    else if (json_string_length(node.value) < size)
         memcpy(text, json_string_value(node.value), json_string_length(node.value) + 1);
     else
         tr_refuse(&node, "has %zu bytes, not fewer than %zu", json_string_length(node.value), size);

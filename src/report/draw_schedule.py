@@ -6,6 +6,7 @@ the file to write, whose ending names the format. Colour tells chunks apart; a f
 one the result. A bar is a step: from its inputs being there until its messages have left.
 """
 import json
+import os
 import sys
 
 import matplotlib
@@ -174,7 +175,14 @@ def draw(trace, path):
     draw_steps(axes, trace, colour)
     label_steps(axes, trace)
     legend(axes, trace, colour)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.endswith(".svg") else None)
+    folder, name = os.path.split(path)
+    beside = os.path.join(folder, f".{os.getpid()}.{name}")  # complete, or not there
+    try:
+        figure.savefig(beside, dpi=150, metadata={"Date": None} if path.endswith(".svg") else None)
+        os.replace(beside, path)
+    finally:
+        if os.path.exists(beside):
+            os.remove(beside)
 
 
 def main():

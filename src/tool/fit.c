@@ -95,6 +95,11 @@ static int fit_files(const struct options *options, struct tr_result_file *const
     int npriced = 0, code = TOOL_EXIT_OK;
     if (tr_machine_price(files, options->npaths, &priced, &npriced) != TR_OK)
         return failed();
+    if (npriced == 0) {
+        free(priced);
+        fprintf(stderr, "%s: no algorithm of ours was measured in these files: give results that have some\n", program);
+        return TOOL_EXIT_FAILED;
+    }
     enum tr_status status = tr_machine_model(files, options->npaths, priced, npriced, options->seed, &model);
     if (status == TR_OK)
         fit_print(model, priced, npriced);

@@ -22,7 +22,7 @@ static const char program[] = "treering predict";
 enum method { METHOD_AUTO, METHOD_SIMULATE, METHOD_CLOSED, METHOD_COUNT };
 static const char *const method_names[METHOD_COUNT] = {"auto", "simulate", "closed"};
 
-enum { MAX_SIZES = 64, MAX_RANKS = 1 << 24 };
+enum { MAX_SIZES = 64, MAX_RANKS = 1 << 18 };
 
 struct options {
     const char *model_path;
@@ -181,7 +181,7 @@ static double messages(const struct tr_schedule_spec *spec, const struct tr_geom
     double n = spec->nranks, trees = spec->algorithm == TR_ALGORITHM_DTREE ? 2 : 1;
     double each[TR_ALGORITHM_COUNT] = {[TR_ALGORITHM_TREE] = 2 * n,
                                        [TR_ALGORITHM_DTREE] = 2 * n * trees,
-                                       [TR_ALGORITHM_RECURSIVE] = n * (1 + log2(n)) * (1 + log2(n))};
+                                       [TR_ALGORITHM_RECURSIVE] = 8 * n * (1 + log2(n)) * (1 + log2(n))};
     return (each[spec->algorithm] > 0 ? each[spec->algorithm] : 2 * n * n) * g->npieces;
 }
 

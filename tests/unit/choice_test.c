@@ -78,6 +78,24 @@ static void test_rows_are_few(void **state)
     tr_chooser_free(chooser);
 }
 
+/* Nothing was measured from 64 bytes to 1 MiB: what won below stays until a curve begins. */
+static void test_a_gap_does_not_end_the_table(void **state)
+{
+    (void)state;
+    struct tr_curve curves[] = {
+        line(TR_ALGORITHM_ONESHOT, TR_PROTOCOL_LL, 1, 2, 1, 8, 64),
+        line(TR_ALGORITHM_TWOSHOT, TR_PROTOCOL_DIRECT, 1, 10, 10, 1 << 20, 1 << 24),
+    };
+    struct tr_chooser *chooser = NULL;
+    struct tr_tuning any = {0};
+    assert_int_equal(tr_chooser_create(curves, 2, &chooser), TR_OK);
+    assert_int_equal(pick(chooser, 8, any).algorithm, TR_ALGORITHM_ONESHOT);
+    assert_int_equal(pick(chooser, 4096, any).algorithm, TR_ALGORITHM_ONESHOT);
+    assert_int_equal(pick(chooser, 1 << 21, any).algorithm, TR_ALGORITHM_TWOSHOT);
+    assert_int_equal(pick(chooser, 1 << 26, any).algorithm, TR_ALGORITHM_TWOSHOT);
+    tr_chooser_free(chooser);
+}
+
 static void test_what_is_fixed_stays(void **state)
 {
     (void)state;
@@ -100,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fastest_at_each_size),
         cmocka_unit_test(test_rows_are_few),
+        cmocka_unit_test(test_a_gap_does_not_end_the_table),
         cmocka_unit_test(test_what_is_fixed_stays),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,21 +1,24 @@
 # tr_cuda.m4 - nvcc and the CUDA runtime, linked statically: --with-cuda=DIR|yes|no|guess, --with-cuda-arch=LIST.
 
 # TR_CUDA_ARCH: NVCC_ARCH from the list of architectures: machine code for each, and PTX of the first plain one (90a is
-# not plain: its PTX runs on no other architecture).
+# not plain: its PTX runs on no other architecture). NVCC_ARCH_SM90 is the part for 90a, which *_sm90.cu are compiled for
+# alone.
 AC_DEFUN([TR_CUDA_ARCH], [
 AC_ARG_WITH([cuda-arch],
             [AS_HELP_STRING([--with-cuda-arch=LIST], [GPU architectures, also PTX of the first (default: "80 90a")])],
             [], [with_cuda_arch="80 90a"])
-NVCC_ARCH= tr_ptx=
+NVCC_ARCH= NVCC_ARCH_SM90= tr_ptx=
 for tr_arch in `AS_ECHO(["$with_cuda_arch"]) | tr ',' ' '`; do
     AS_CASE([$tr_arch],
         [*@<:@!0-9a-z@:>@*], [AC_MSG_ERROR([--with-cuda-arch: $tr_arch is no architecture such as 80 or 90a])])
     # the form -arch=sm_90a would also compile for compute_90, which lacks the instructions of 90a
     NVCC_ARCH="$NVCC_ARCH -gencode=arch=compute_$tr_arch,code=sm_$tr_arch"
+    AS_CASE([$tr_arch], [90a], [NVCC_ARCH_SM90=-gencode=arch=compute_90a,code=sm_90a])
     AS_CASE([$tr_ptx$tr_arch], [*@<:@!0-9@:>@*], [], [tr_ptx=${tr_ptx:-$tr_arch}])
 done
 AS_IF([test -n "$tr_ptx"], [NVCC_ARCH="$NVCC_ARCH -gencode=arch=compute_$tr_ptx,code=compute_$tr_ptx"])
 AC_SUBST([NVCC_ARCH])
+AC_SUBST([NVCC_ARCH_SM90])
 ])
 
 # TR_CUDA_FIND: NVCC and CUDA_DIR from DIR, the environment or PATH; both empty where there is none.
@@ -81,4 +84,5 @@ AC_SUBST([NVCC_HOST])
 AC_SUBST([CUDA_CPPFLAGS])
 AC_SUBST([CUDA_LIBS])
 AM_CONDITIONAL([HAVE_CUDA], [test $tr_cuda = yes])
+AM_CONDITIONAL([HAVE_SM90], [test $tr_cuda = yes && test -n "$NVCC_ARCH_SM90"])
 ])

@@ -271,6 +271,12 @@ extern "C" bool bench_cuda_copy(void *to, const void *from, size_t bytes)
     return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, cuda.stream), "cudaMemcpyAsync");
 }
 
+extern "C" bool bench_cuda_move(void *to, const void *from, size_t bytes)
+{
+    return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda.stream), "cudaMemcpyAsync") &&
+           bench_cuda_wait();
+}
+
 extern "C" bool bench_cuda_launch_empty(void)
 {
     empty_kernel<<<1, 32, 0, cuda.stream>>>();

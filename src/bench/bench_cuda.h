@@ -53,6 +53,8 @@ bool bench_cuda_fill(const struct pattern *pattern, int rank, void *data, size_t
 bool bench_cuda_poison(void *data, size_t bytes);
 bool bench_cuda_copy(void *to, const void *from, size_t bytes);
 bool bench_cuda_launch_empty(void);
+/* Between any two memories, and wait. */
+bool bench_cuda_move(void *to, const void *from, size_t bytes);
 /* Compare with the references and wait: how many of `count` outputs differ. */
 bool bench_cuda_count_wrong(const struct pattern *pattern, const void *data, size_t count, size_t *wrong);
 

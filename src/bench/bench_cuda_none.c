@@ -115,3 +115,8 @@ bool bench_cuda_count_wrong(const struct pattern *pattern ABSENT, const void *da
 {
     return false;
 }
+
+bool bench_cuda_move(void *to ABSENT, const void *from ABSENT, size_t bytes ABSENT)
+{
+    return false;
+}

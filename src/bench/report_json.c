@@ -47,14 +47,15 @@ json_t *json_measure_of(double value)
 
 /* ---- What was run ------------------------------------------------------------------------------------------------ */
 
-static json_t *environment(const struct bench *bench)
+json_t *json_environment(const struct bench *bench)
 {
     struct environment_fact facts[ENVIRONMENT_MAX];
     json_t *object = json_object(), *variables = json_object();
     int n = environment_facts(bench, facts);
     for (int i = 0; i < n; i++)
-        json_object_set_new(object, facts[i].key,
-                            facts[i].is_number ? number_of(facts[i].number) : json_text_of(facts[i].text));
+        if (facts[i].is_number || *facts[i].text)
+            json_object_set_new(object, facts[i].key,
+                                facts[i].is_number ? number_of(facts[i].number) : json_text_of(facts[i].text));
     char name[128];
     const char *value;
     for (int i = 0; environment_variable(i, name, sizeof name, &value); i++)
@@ -185,7 +186,7 @@ static void json_begin(struct bench *bench)
     json_object_set_new(root, "collective", json_text_of(tr_collective_name(bench->collective->collective)));
     json_object_set_new(root, "memory", json_text_of(tr_memory_name(bench->backend->memory)));
     json_object_set_new(root, "nranks", json_integer(bench->nranks));
-    json_object_set_new(root, "environment", environment(bench));
+    json_object_set_new(root, "environment", json_environment(bench));
     json_object_set_new(root, "options", options(bench));
     json_object_set_new(root, "sampling", sampling(bench));
     json_object_set_new(root, "formulas", formulas(bench));

@@ -15,6 +15,8 @@ json_t *json_size_of(size_t bytes);
 json_t *json_measure_of(double value);
 /* Null where it is not finite. */
 json_t *json_finite(double value);
+/* Where it was measured: facts that are known, and the variables of the allow-list. */
+json_t *json_environment(const struct bench *bench);
 
 /* ---- What was measured (report_json_results.c) ------------------------------------------------------------------- */
 

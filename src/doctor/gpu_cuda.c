@@ -18,10 +18,10 @@ static bool passed(struct doctor_gpus *gpus, cudaError_t error, const char *what
     return false;
 }
 
-static bool describe(struct doctor_gpus *gpus, int ordinal)
+/* What fails is noted in `gpus`. */
+static bool describe(struct doctor_gpus *gpus, int ordinal, struct doctor_gpu *gpu)
 {
     struct cudaDeviceProp properties;
-    struct doctor_gpu *gpu = &gpus->gpus[ordinal];
     if (!passed(gpus, cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties"))
         return false;
     tr_cuda_format_uuid(&properties.uuid, gpu->uuid);
@@ -79,8 +79,14 @@ void doctor_look_at_gpus(int rank, struct doctor_gpus *gpus)
     }
     gpus->chosen = rank % gpus->ngpus;
     for (int i = 0; i < gpus->ngpus; i++)
-        if (!describe(gpus, i))
+        if (!describe(gpus, i, &gpus->gpus[i]))
             return;
     if (find_reach(gpus) && use(gpus))
         gpus->state = DOCTOR_GPU_WORKS;
+}
+
+bool doctor_describe_gpu(int ordinal, struct doctor_gpu *gpu)
+{
+    struct doctor_gpus failures;
+    return describe(&failures, ordinal, gpu);
 }

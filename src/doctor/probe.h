@@ -2,6 +2,7 @@
 #ifndef DOCTOR_PROBE_H
 #define DOCTOR_PROBE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { DOCTOR_MAX_GPUS = 16 };
@@ -40,6 +41,8 @@ void doctor_probe_gpus(int rank, double timeout_s, struct doctor_gpus *gpus);
 
 /* gpu_cuda.c, or gpu_none.c in a build without CUDA: look, in this process. */
 void doctor_look_at_gpus(int rank, struct doctor_gpus *gpus);
+/* Likewise: one GPU by its ordinal; false where it cannot be asked. */
+bool doctor_describe_gpu(int ordinal, struct doctor_gpu *gpu);
 
 /* What to do about a cudaError_t from bringing up CUDA. */
 const char *doctor_cuda_advice(int error);

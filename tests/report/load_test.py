@@ -13,7 +13,7 @@ import tap
 
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="treering-load-"))
 FILE = WORK / "file.json"
-GOOD = (tap.SOURCE / "results" / "h200-8-ranks-mps" / "allreduce.json").read_text(encoding="utf-8")
+GOOD = (tap.SOURCE / "tests" / "data" / "bench_h200_v1.json").read_text(encoding="utf-8")
 MEDIAN = '"median": 6.45910185'  # line 221, the second contender of the first point
 
 
